@@ -211,8 +211,7 @@ class _Lines:
             if self._reading is None:
                 self._reading = self._loop.create_future()
                 self._wanted.put(self._reading)
-            line = await asyncio.shield(self._reading)
-            if line is not None:
+            if (line := await asyncio.shield(self._reading)) is not None:
                 self._reading = None
             return line
 
@@ -232,8 +231,7 @@ def from_pipe(source: IO[str]) -> Callable[[str], str]:
     """Asks a file or pipe for its lines."""
 
     def ask(prompt: str) -> str:
-        line = source.readline()
-        if not line:
+        if not (line := source.readline()):
             raise EOFError
         return line.rstrip("\r\n")
 

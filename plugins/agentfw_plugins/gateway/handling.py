@@ -274,8 +274,7 @@ class Writing:
         self._chunks, self._begun, self._broken = Chunks(asked, about), False, False
 
     def whole(self, replies: Sequence[Reply], headers: Mapping[str, str]) -> Response:
-        passed = replies[0].passed
-        if passed is None:
+        if (passed := replies[0].passed) is None:
             for reply in replies:
                 self._check(reply)
             completion = write_completion(replies, self._asked, self._about)

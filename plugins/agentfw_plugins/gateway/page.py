@@ -135,8 +135,7 @@ class Page:
         body = await body_of(request)
         caller, name = caller_of(request, body), request.path_params["session"]
         call = body.call(body.name("id"))
-        tool = self._tools.get(call.name)
-        if tool is None:
+        if (tool := self._tools.get(call.name)) is None:
             raise BadRequest(f"there is no tool {call.name}", 404, code="no_such_tool", field="name")
         session = await self.finder.known(caller, name)
         try:

@@ -67,8 +67,7 @@ class Reading:
         return {"sessions": shown, "more": len(seen) > PAGE}
 
     async def session(self, caller: Caller, shown: str) -> dict[str, Any]:
-        found = await self._find(caller.space + shown)
-        if found is None:
+        if (found := await self._find(caller.space + shown)) is None:
             raise BadRequest("there is no such session", 404, code="no_such_session")
         episode, reward = found
         caller.check(episode.task.user)
@@ -121,8 +120,7 @@ class Reading:
 
     async def _load(self) -> None:
         """Read what the list says of sessions that ended in an earlier process."""
-        missing = self.live.ended.keys() - self._ended.keys()
-        if not missing:
+        if not (missing := self.live.ended.keys() - self._ended.keys()):
             return
         folder = self.live.folder
         rewards = {line["episode"]: float(line["reward"]) for line in await asyncio.to_thread(folder.metrics)}

@@ -108,8 +108,7 @@ class Start(NamedTuple):
     def policy(self) -> str:
         """What answers, in words: the policy, and the version of a training if it is one."""
         choice = self.live.assembly.spec.policy
-        folder = version_folder(choice)
-        if folder is None:
+        if (folder := version_folder(choice)) is None:
             return choice.name
         run = next((parent.name for parent in folder.parents if (parent / "run.json").is_file()), "")
         return f"{choice.name}, version {version_name(folder)}" + (f" of {run}" if run else "")

@@ -82,8 +82,7 @@ class Comparison:
 
     def of(self, who: str, space: str) -> Variant:
         """The variant of a user, or of a session of nobody."""
-        name = self.decided.get(self.team(space), "")
-        if not name:
+        if not (name := self.decided.get(self.team(space), "")):
             digest = blake2b(f"{self.began} {space}{who}".encode(errors="replace"), digest_size=8).digest()
             drawn = int.from_bytes(digest) / 2**64
             for one in self.variants:
@@ -234,8 +233,7 @@ class _Arm(NamedTuple):
         sums: dict[str, list[float]] = {}
         for one in rated:
             sums.setdefault(one.user, []).append(one.value)
-        count = sum(map(len, sums.values()))
-        if not count:
+        if not (count := sum(map(len, sums.values()))):
             return cls(0, 0, math.nan, math.inf, 0.0)
         mean = sum(map(sum, sums.values())) / count
         effective = count**2 / sum(len(values) ** 2 for values in sums.values())
@@ -272,8 +270,7 @@ def decisions(found: Sequence[Result], comparison: Comparison) -> Mapping[str, s
 
 
 def _compared(file: VariantFile) -> Comparison:
-    comparison = file.read()
-    if comparison is None:
+    if (comparison := file.read()) is None:
         raise UsageError("nothing is compared", fix="agentfw serve variants start --variant terse:prompt=FILE")
     return comparison
 

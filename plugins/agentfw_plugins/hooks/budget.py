@@ -105,8 +105,7 @@ class Budget(Hook):
     async def agentfw_request(self, run: ObservedRun, request: Request, model: str, most: Callable[[], Usage]) -> None:
         self._write()
         account = self._account(run, request.task)
-        limits = list(self._limits(account))
-        if not limits:
+        if not (limits := list(self._limits(account))):
             return
         needed = most()
         if needed.cost is None and any(limit.unit == "money" for limit in limits):

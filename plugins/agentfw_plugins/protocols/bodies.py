@@ -116,8 +116,7 @@ class Body:
         return value is True
 
     def number(self, key: str, low: float, high: float) -> float | None:
-        value = self.values.get(key)
-        if value is None:
+        if (value := self.values.get(key)) is None:
             return None
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if is_number and (self.lenient or low <= value <= high):
@@ -134,8 +133,7 @@ class Body:
         return next(iter(texts), "")
 
     def whole(self, key: str, low: int, high: int = 2**63 - 1) -> int | None:
-        value = self.values.get(key)
-        if value is None:
+        if (value := self.values.get(key)) is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             raise self.wrong(key, f"must be a whole number from {low}")

@@ -293,8 +293,7 @@ def _schema(body: Body) -> Mapping[str, Any] | None:
 
 def _message(body: Body) -> Message:
     given, calls = body.text("role"), list[Call]()
-    role = _ROLES.get(given)
-    if role is None:
+    if (role := _ROLES.get(given)) is None:
         body.left_out(body.wrong("role", f"must be {', '.join(_ROLES)}"))
         role = _EARLIER_ROLES.get(given, given)
     if role != "tool":

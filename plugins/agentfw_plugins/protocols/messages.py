@@ -218,8 +218,7 @@ class Messages(Protocol):
             kind = {"required": "any"}.get(mode, mode)
             body["tool_choice"] = {"type": "tool", "name": name} if name else {"type": kind}
         if "response_format" in chat:
-            schema = table(chat.inner("response_format").values.get("json_schema")).get("schema")
-            if schema is None:
+            if (schema := table(chat.inner("response_format").values.get("json_schema")).get("schema")) is None:
                 raise chat.unsupported("response_format", "must be a json_schema for this server")
             body["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
         return body

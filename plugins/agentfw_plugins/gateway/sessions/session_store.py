@@ -375,8 +375,7 @@ class SessionJournal:
         deleted = 0
         while True:
             with self.database.transaction() as connection:
-                rows = connection.execute(asked.with_for_update(of=SESSIONS, skip_locked=True)).all()
-                if not rows:
+                if not (rows := connection.execute(asked.with_for_update(of=SESSIONS, skip_locked=True)).all()):
                     return deleted
                 numbers = [row.number for row in rows]
                 connection.execute(delete(NEWS).where(NEWS.c.session.in_(numbers)))

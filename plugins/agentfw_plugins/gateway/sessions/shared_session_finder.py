@@ -157,8 +157,7 @@ class SharedSessionFinder(LiveSessionFinder):
                 if new is None:
                     raise no_such_session()
                 self._check_room()
-                found = await self._ask(self.store.begin, new(), again, caller.user)
-                if found is None:
+                if (found := await self._ask(self.store.begin, new(), again, caller.user)) is None:
                     continue
             if found.is_taken:
                 held.number = found.number
@@ -200,8 +199,7 @@ class SharedSessionFinder(LiveSessionFinder):
         first, episode = _first(session), session.episode
         held = self._held[first]
         async with held.lock:
-            known = self._known.get(session)
-            if known is None:
+            if (known := self._known.get(session)) is None:
                 raise StorageError("another gateway has taken this session over", fix="ask again")
             until, task = lengths(episode), episode.task
             record = news_since(episode, known.lengths).to_record()

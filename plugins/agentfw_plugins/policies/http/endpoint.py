@@ -157,8 +157,7 @@ class Endpoint:
         return self._connection().lock
 
     async def close(self) -> None:
-        connection = self._connections.pop(asyncio.get_running_loop(), None)
-        if connection is not None:
+        if (connection := self._connections.pop(asyncio.get_running_loop(), None)) is not None:
             await connection.client.close()
 
     def _connection(self) -> _Connection:

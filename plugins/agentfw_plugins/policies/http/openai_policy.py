@@ -251,8 +251,7 @@ class OpenAIPolicy(Policy):
     async def _named(self, until: float) -> str:
         async with self._endpoint.lock():
             if not self._model:
-                names = await self._models(until)
-                if not names:
+                if not (names := await self._models(until)):
                     words = f"{self.settings.base_url} lists no models"
                     raise EndpointError(words, fix="load one, or set policy.model")
                 self._model = names[0]
