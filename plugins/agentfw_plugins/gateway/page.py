@@ -61,13 +61,12 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 class Page:
     def __init__(self, finder: LiveSessionFinder, logins: Logins) -> None:
-        self.finder = finder
-        host = finder.live.assembly.host
-        self._questions = finder.live.assembly.decisions.questions
+        self.finder, self._live, assembly = finder, finder.live, finder.live.assembly
+        self._questions = assembly.decisions.questions
         self._questions.listeners.append(lambda question: None)  # they are fetched
-        viewer = Viewer(finder.reading.index(), host, of_gateway=finder.live.folder.id)
+        viewer = Viewer(finder.reading.index(), assembly.host, of_gateway=finder.live.folder.id)
         page, policy = web_page(files(__package__).joinpath("page.html").read_text("utf-8"))
-        remembers = "yes" if finder.live.assembly.memories else ""
+        remembers = "yes" if assembly.memories else ""
         about = f'<body data-user="{html.escape(finder.default_user)}" data-remembers="{remembers}">'
         self._html = page.replace("<body>", about, 1).encode()
         policy = f"{policy}; frame-ancestors 'none'"
@@ -110,7 +109,7 @@ class Page:
 
     async def _list_tools(self, request: Request) -> Response:
         tools = [{"type": "function", "function": asdict(tool.action)} for tool in self._tools.values()]
-        return json_answer({"tools": tools, "asks": self.finder.live.assembly.decisions.before_call is not None})
+        return json_answer({"tools": tools, "asks": self._live.assembly.decisions.before_call is not None})
 
     async def _list_questions(self, request: Request) -> Response:
         caller = caller_of(request, Body({}))
@@ -151,8 +150,8 @@ class Page:
 
     async def _list_memory(self, request: Request) -> Response:
         user = self._user_of(request, Body({}))
-        items = [asdict(one) for one in await self.finder.live.remembered(user)]
-        told = {"user": user, "items": items, "waiting": self.finder.live.hearing.waiting(user)}
+        items = [asdict(one) for one in await self._live.remembered(user)]
+        told = {"user": user, "items": items, "waiting": self._live.hearing.waiting(user)}
         return json_answer(told, headers={"cache-control": "no-store"})
 
     async def _correct(self, request: Request) -> Response:
@@ -162,18 +161,18 @@ class Page:
             raise body.wrong("text", "must not be empty")
         user = self._user_of(request, body)
         with _known():
-            corrected = await self.finder.live.correct(user, request.path_params["item"], text)
+            corrected = await self._live.correct(user, request.path_params["item"], text)
         return json_answer({"user": user, "item": asdict(corrected)}, headers={"cache-control": "no-store"})
 
     async def _forget_one(self, request: Request) -> Response:
         user, item = self._user_of(request, Body({})), request.path_params["item"]
         with _known():
-            await self.finder.live.forget_one(user, item)
+            await self._live.forget_one(user, item)
         return json_answer({"user": user, "deleted": item})
 
     async def _forget(self, request: Request) -> Response:
         user = self._user_of(request, Body({}))
-        return json_answer({"user": user, "deleted": await self.finder.live.forget(user)})
+        return json_answer({"user": user, "deleted": await self._live.forget(user)})
 
     def _user_of(self, request: Request, body: Body) -> str:
         caller = self.finder.asking(caller_of(request, body), "")
@@ -183,7 +182,7 @@ class Page:
 
     @property
     def _tools(self) -> dict[str, Tool]:
-        return {tool.action.name: tool for tool in self.finder.live.assembly.tools}
+        return {tool.action.name: tool for tool in self._live.assembly.tools}
 
 
 @contextmanager

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from .learning.learning import Learning
 
 PAGE = 100
+_OF_MESSAGE, _OF_TURN = ("role", "content", "answers"), ("shown", "text", "failures", "finish", "version", "model")
+"""What is told as it is."""
 _BEGINNING = 120
 _LOOK = 2.0  # seconds between two looks at what was rated
 
@@ -169,10 +171,8 @@ def _told(episode: Episode) -> dict[str, Any]:
         "recalled": [{**one, "because": because(one.get("why"))} for one in recalled],
         "messages": [
             {
-                "role": message.role,
-                "content": message.content,
+                **{name: getattr(message, name) for name in _OF_MESSAGE},
                 "calls": [_call(call) for call in message.calls],
-                "answers": message.answers,
                 "failed": message.answers in failed,
                 "answer": answers.get(place),
             }
@@ -180,18 +180,13 @@ def _told(episode: Episode) -> dict[str, Any]:
         ],
         "turns": [
             {
+                **{name: getattr(turn, name) for name in _OF_TURN},
                 "turn": turn.index,
-                "shown": turn.shown,
                 "said": words,
-                "text": turn.text,
                 "calls": [_call(call) for call in turn.calls],
-                "failures": turn.failures,
-                "finish": turn.finish,
                 "tokens": turn.count,
                 "exact": bool(turn.token_ids),
                 "seconds": round(turn.ended - turn.started, 3),
-                "version": turn.version,
-                "model": turn.model,
                 "recalled": [place for place, one in enumerate(recalled) if one.get("message") in turn.shown],
                 "goes_on": turn.index in carried_out,
             }
