@@ -38,20 +38,18 @@ class SharedVersionFile(VersionFile):
         self.is_trainer = bool(holder)
         """Whether changes need the lease: those of a trainer do, and those of a person who rolls back don't."""
         self.database = SessionDatabase(address)
-        with self.database.transaction() as connection:
-            self._heard = self._count(connection)
-        self._changed = -1
+        self._changed, self._heard = -1, 0
+        self.heard_elsewhere(0)  # what was heard before doesn't count
 
     @property
     def exists(self) -> bool:
-        with self.database.transaction() as connection:
-            found = connection.execute(select(LEARNING.c.policy)).scalar_one_or_none()
-        if found is not None and self.policy and found != self.policy:
+        rows = self.database.rows(select(LEARNING.c.policy))
+        if rows and self.policy and rows[0].policy != self.policy:
             raise UsageError(
-                f"the gateways at {self.database.where} learn for another policy than this one: {found}",
+                f"the gateways at {self.database.where} learn for another policy than this one: {rows[0].policy}",
                 fix="serve the same policy with the same settings, or leave --sessions or --learn out",
             )
-        return found is not None
+        return bool(rows)
 
     def create(self) -> None:
         make_folder(self.folder)
@@ -64,10 +62,9 @@ class SharedVersionFile(VersionFile):
                 connection.execute(insert(LEARNING).values(number=1, holder="", held_until=0.0, **begun))
 
     def read(self) -> State:
-        with self.database.transaction() as connection:
-            asked = select(LEARNING.c.changed, LEARNING.c.content).where(LEARNING.c.changed != self._changed)
-            if row := connection.execute(asked).first():
-                self._changed, self._read = row.changed, state_of(json.loads(row.content))
+        asked = select(LEARNING.c.changed, LEARNING.c.content).where(LEARNING.c.changed != self._changed)
+        for row in self.database.rows(asked):
+            self._changed, self._read = row.changed, state_of(json.loads(row.content))
         return self._read
 
     @contextmanager
@@ -85,23 +82,20 @@ class SharedVersionFile(VersionFile):
 
     def lead(self) -> bool:
         """Take or renew the lease. Returns whether this gateway is the one that trains."""
-        with self.database.transaction() as connection:
-            now = self.database.now(connection)
-            is_free = (LEARNING.c.holder.in_(("", self.holder))) | (LEARNING.c.held_until <= now)
-            taken = update(LEARNING).where(is_free).values(holder=self.holder, held_until=now + self.lease)
-            return bool(connection.execute(taken).rowcount)
+        now = self.database.clock
+        is_free = LEARNING.c.holder.in_(("", self.holder)) | (LEARNING.c.held_until <= now)
+        taken = update(LEARNING).where(is_free).values(holder=self.holder, held_until=now + self.lease)
+        return bool(self.database.rows(taken.returning(LEARNING.c.number)))
 
     def heard_elsewhere(self, own: int) -> int:
-        with self.database.transaction() as connection:
-            if own:
-                connection.execute(update(LEARNING).values(heard=LEARNING.c.heard + own))
-            heard = self._count(connection)
+        told = update(LEARNING).values(heard=LEARNING.c.heard + own).returning(LEARNING.c.heard)
+        rows = self.database.rows(told if own else select(LEARNING.c.heard))
+        heard = int(rows[0].heard) if rows else 0
         found, self._heard = heard - self._heard - own, heard
         return max(0, found)
 
     def close(self) -> None:
-        with self.database.transaction() as connection:
-            connection.execute(update(LEARNING).where(LEARNING.c.holder == self.holder).values(holder=""))
+        self.database.rows(update(LEARNING).where(LEARNING.c.holder == self.holder).values(holder=""))
         self.database.close()
 
     def episodes(self) -> Iterator[Episode]:
@@ -109,8 +103,7 @@ class SharedVersionFile(VersionFile):
             yield from journal.sessions(Chosen(rated=True))
 
     def drop(self, numbers: Iterable[int]) -> None:
-        with self.database.transaction() as connection:
-            connection.execute(delete(ADAPTERS).where(ADAPTERS.c.version.in_(list(numbers))))
+        self.database.rows(delete(ADAPTERS).where(ADAPTERS.c.version.in_(list(numbers))))
 
     def clear(self, state: State) -> None:
         super().clear(state)
@@ -155,6 +148,3 @@ class SharedVersionFile(VersionFile):
 
     def environment(self) -> dict[str, str]:
         return {TRAINER: json.dumps({"address": self.address, "policy": self.policy, "holder": self.holder})}
-
-    def _count(self, connection: Connection) -> int:
-        return int(connection.execute(select(LEARNING.c.heard)).scalar_one_or_none() or 0)

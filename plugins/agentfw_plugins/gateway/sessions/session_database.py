@@ -196,6 +196,12 @@ class SessionDatabase:
             words = f"the sessions at {self.where} can't be reached: {reason}"
             raise UnreachableError(words, fix="see to the database, and try again") from error
 
+    def rows(self, statement: sa.Executable, *, waits: bool = True) -> Sequence[sa.Row[Any]]:
+        """Execute one statement in a transaction of its own. Returns its rows, if it has any."""
+        with self.transaction(waits=waits) as connection:
+            found = connection.execute(statement)
+            return found.all() if found.returns_rows else ()
+
 
 def _url(address: str) -> URL:
     if "://" not in address:
@@ -243,9 +249,8 @@ class SharedKeys(Keys):
         return self._known
 
     def refresh(self) -> None:
-        with self.database.transaction() as connection:
-            rows = connection.execute(sa.select(*_OF_KEYS).order_by(KEYS.c.created, KEYS.c.name)).all()
-        self._known = {row.digest: Key(*row) for row in rows}
+        rows = self.database.rows(sa.select(*_OF_KEYS).order_by(KEYS.c.created, KEYS.c.name))
+        self._known = {row.digest: Key(*tuple(row)) for row in rows}
 
     async def follow(self) -> None:
         """Look for changes, for ever."""
@@ -256,15 +261,13 @@ class SharedKeys(Keys):
 
     def insert(self, key: Key) -> None:
         try:
-            with self.database.transaction() as connection:
-                connection.execute(sa.insert(KEYS).values(**asdict(key)))
+            self.database.rows(sa.insert(KEYS).values(**asdict(key)))
         except IntegrityError:  # somebody else was quicker
             raise key_exists(key.name) from None
 
     def revoke(self, name: str) -> None:
-        with self.database.transaction() as connection:
-            if not connection.execute(sa.delete(KEYS).where(KEYS.c.name == name)).rowcount:
-                raise no_such_key(name, self.place)
+        if not self.database.rows(sa.delete(KEYS).where(KEYS.c.name == name).returning(KEYS.c.name)):
+            raise no_such_key(name, self.place)
 
     async def count(self, key: Key) -> None:
         def counted() -> None:

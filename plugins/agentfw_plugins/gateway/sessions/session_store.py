@@ -30,7 +30,6 @@ from agentfw.turns.session import extended
 try:
     from sqlalchemy import ColumnElement, Connection, Row, and_, delete, func, insert, literal, select, update
     from sqlalchemy.exc import IntegrityError
-    from sqlalchemy.sql import Select
 except ImportError as error:
     raise MissingExtraError("shared sessions", "replicas", module=error.name or "") from None
 
@@ -42,6 +41,7 @@ LEASE = 5.0
 _ASKED = 86400.0
 """Seconds after which the row of a dead gateway is deleted, if there is nothing left to hear of what was said there."""
 _PAGE = 200  # number of sessions that are read at a time
+_IS_UNHEARD = (SESSIONS.c.heard < SESSIONS.c.said) & SESSIONS.c.ended.is_(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +90,8 @@ class SessionStore:
         """Names this gateway."""
         self.database = SessionDatabase(address, asks_first=False)
         self._now = self.database.clock
-        with self.database.transaction(waits=False) as connection:
-            is_unheard = (SESSIONS.c.heard < SESSIONS.c.said) & SESSIONS.c.ended.is_(None)
-            left = select(SESSIONS.c.number).where(SESSIONS.c.hearer == GATEWAYS.c.name, is_unheard).exists()
-            connection.execute(delete(GATEWAYS).where(GATEWAYS.c.alive_until < self._now - _ASKED, ~left))
+        left = select(SESSIONS.c.number).where(SESSIONS.c.hearer == GATEWAYS.c.name, _IS_UNHEARD).exists()
+        self.database.rows(delete(GATEWAYS).where(GATEWAYS.c.alive_until < self._now - _ASKED, ~left), waits=False)
         self.say_alive()
 
     def say_alive(self) -> Gateways:
@@ -122,8 +120,7 @@ class SessionStore:
             asked = select(GATEWAYS.c.name).where(GATEWAYS.c.name.in_(dead), GATEWAYS.c.alive_until <= self._now)
             names = connection.execute(asked.with_for_update(skip_locked=True)).scalars().all()
             is_left = SESSIONS.c.hearer.in_([*names, self.holder]) & SESSIONS.c.number.not_in(besides)
-            is_unheard = (SESSIONS.c.heard < SESSIONS.c.said) & SESSIONS.c.ended.is_(None)
-            taken = update(SESSIONS).where(is_left, is_unheard).values(hearer=self.holder)
+            taken = update(SESSIONS).where(is_left, _IS_UNHEARD).values(hearer=self.holder)
             found = connection.execute(taken.returning(SESSIONS.c.number, SESSIONS.c.user)).all()
             connection.execute(delete(GATEWAYS).where(GATEWAYS.c.name.in_(names)))
             return [(row.number, row.user) for row in found]
@@ -152,15 +149,13 @@ class SessionStore:
             return None
 
     def records(self, number: int) -> list[dict[str, Any]]:
-        with self.database.transaction() as connection:
-            asked = select(NEWS.c.record).where(NEWS.c.session == number).order_by(NEWS.c.version)
-            return list(connection.execute(asked).scalars())
+        asked = select(NEWS.c.record).where(NEWS.c.session == number).order_by(NEWS.c.version)
+        return [row.record for row in self.database.rows(asked)]
 
     def heard_of(self, number: int) -> int:
         """Up to which version the memories have heard a session."""
-        with self.database.transaction() as connection:
-            asked = select(SESSIONS.c.heard).where(SESSIONS.c.number == number)
-            return int(connection.execute(asked).scalar_one_or_none() or 0)
+        rows = self.database.rows(select(SESSIONS.c.heard).where(SESSIONS.c.number == number))
+        return int(rows[0].heard) if rows else 0
 
     def append(
         self,
@@ -203,16 +198,13 @@ class SessionStore:
                 connection.execute(insert(ANSWERS).values(digest=digest, first=first))
 
     def give_back(self, number: int) -> None:
-        with self.database.transaction(waits=False) as connection:
-            mine = (SESSIONS.c.number == number) & (SESSIONS.c.holder == self.holder)
-            connection.execute(update(SESSIONS).where(mine).values(holder=""))
+        mine = (SESSIONS.c.number == number) & (SESSIONS.c.holder == self.holder)
+        self.database.rows(update(SESSIONS).where(mine).values(holder=""), waits=False)
 
     def conclude(self, number: int, reward: float, heard: int | None) -> None:
         """Say that a session has ended, was scored, and was heard up to a version, if memories hear."""
-        with self.database.transaction() as connection:
-            values = {"holder": "", "ended": self._now, "reward": reward}
-            values |= {} if heard is None else {"heard": heard}
-            connection.execute(update(SESSIONS).where(SESSIONS.c.number == number).values(**values))
+        values = {"holder": "", "ended": self._now, "reward": reward, **({} if heard is None else {"heard": heard})}
+        self.database.rows(update(SESSIONS).where(SESSIONS.c.number == number).values(**values))
 
     def heard(self, sayings: Sequence[tuple[int, int, int]]) -> list[bool]:
         """Say up to which version the memories have heard sessions, and whether the store knows it now.
@@ -239,15 +231,13 @@ class SessionStore:
 
     def session_of(self, digests: Sequence[str]) -> str:
         """The name of the session that the last of these conversations goes on in. Empty if there is none."""
-        with self.database.transaction() as connection:
-            asked: Select[Any] = select(ANSWERS.c.digest, ANSWERS.c.first).where(ANSWERS.c.digest.in_(digests))
-            found = {row.digest: str(row.first) for row in connection.execute(asked)}
+        asked = select(ANSWERS.c.digest, ANSWERS.c.first).where(ANSWERS.c.digest.in_(digests))
+        found = {row.digest: str(row.first) for row in self.database.rows(asked)}
         return next((found[digest] for digest in reversed(digests) if digest in found), "")
 
     def close(self) -> None:
         """Leave everything to the other gateways, and close the connections."""
-        with self.database.transaction() as connection:
-            connection.execute(update(GATEWAYS).where(GATEWAYS.c.name == self.holder).values(alive_until=self._now))
+        self.database.rows(update(GATEWAYS).where(GATEWAYS.c.name == self.holder).values(alive_until=self._now))
         self.database.close()
 
 
@@ -341,9 +331,8 @@ class SessionJournal:
 
     def rated_so_far(self) -> int:
         """A number that grows when something is rated."""
-        with self.database.transaction() as connection:
-            asked = select(func.count() + func.coalesce(func.sum(SESSIONS.c.rated), 0)).where(SESSIONS.c.rated > 0)
-            return int(connection.execute(asked).scalar_one())
+        asked = select(func.count() + func.coalesce(func.sum(SESSIONS.c.rated), 0)).where(SESSIONS.c.rated > 0)
+        return int(self.database.rows(asked)[0][0])
 
     def copied(self, versions: Mapping[int, int]) -> None:
         """Say up to which versions a training has a copy of sessions."""
@@ -365,9 +354,8 @@ class SessionJournal:
     def delete(self, chosen: Chosen) -> tuple[int, int]:
         """Delete chosen sessions. Returns how many, and how many a gateway works on at the moment, which stay."""
         deleted = self._delete(chosen.condition())
-        with self.database.transaction() as connection:
-            left = select(func.count()).select_from(SESSIONS).where(chosen.condition())
-            return deleted, int(connection.execute(left).scalar_one())
+        left = select(func.count()).select_from(SESSIONS).where(chosen.condition())
+        return deleted, int(self.database.rows(left)[0][0])
 
     def _delete(self, wanted: ColumnElement[bool]) -> int:
         """Delete sessions, but those that a gateway works on."""
