@@ -317,31 +317,22 @@ class Responses(Protocol):
 
 def _conversation(items: list[Body]) -> list[Json]:
     """The messages of a list of items. Calls and thoughts belong to the answer that they were made in."""
-    found: list[Json] = []
-    thoughts = ""
-
-    def answer() -> Json:
-        nonlocal thoughts
-        if thoughts or not found or found[-1]["role"] != "assistant":
-            found.append({"role": "assistant", "content": None})
-            if thoughts:
-                found[-1]["reasoning_content"], thoughts = thoughts, ""
-        return found[-1]
-
+    found, thoughts = list[Json](), ""
     for item in items:
-        kind = item.text("type", "message")
+        kind, reasoning = item.text("type", "message"), {"reasoning_content": thoughts} if thoughts else {}
         if kind == "message":
             role = item.text("role")
             if role not in _ROLES:
                 item.left_out(item.wrong("role", f"must be {', '.join(_ROLES)}"))
             given = content_of(role, [_read_part(part) for part in item.parts("content")])
-            if role == "assistant" and thoughts:
-                answer()["content"] = given
-            else:
-                found.append({"role": role, "content": given})
+            found.append({"role": role, "content": given, **(reasoning if role == "assistant" else {})})
+            thoughts = "" if role == "assistant" else thoughts
         elif kind == "function_call":
             call = call_of(item.text("call_id"), item.text("name"), item.text("arguments", ""))
-            answer().setdefault("tool_calls", []).append(call)
+            if thoughts or not found or found[-1]["role"] != "assistant":
+                found.append({"role": "assistant", "content": None, **reasoning})
+                thoughts = ""
+            found[-1].setdefault("tool_calls", []).append(call)
         elif kind == "function_call_output":
             given = text_alone([_read_part(part) for part in item.parts("output")])
             found.append({"role": "tool", "tool_call_id": item.text("call_id"), "content": given})
