@@ -403,22 +403,23 @@ def _feedback_value(body: Body, metric: str, correction: str) -> float:
     With a metric, it is true, false or any number.
     """
     given = body.values.get("value")
-    if metric and isinstance(given, bool | int | float) and math.isfinite(given):
-        return given if isinstance(given, bool) else float(given)
-    if metric and not isinstance(given, str) and (given is not None or not correction):
-        raise body.wrong("value", "must be true, false or a number")
+    if given is None and correction:
+        return -1.0
     if isinstance(given, str):
         if (found := _WORDS.get(given.strip().lower())) is None:
             guess = nearest(given.lower(), [*_WORDS])
             meant = f' (did you mean "{guess}"?)' if guess else ""
             raise body.wrong("value", f"must be a number from -1 to 1, or one of {', '.join(_WORDS)}{meant}")
         return found
+    if metric:
+        if not isinstance(given, bool | int | float) or not math.isfinite(given):
+            raise body.wrong("value", "must be true, false or a number")
+        return given if isinstance(given, bool) else float(given)
     if isinstance(given, bool):
         return 1.0 if given else -1.0
-    value = body.number("value", -1, 1)
-    if value is None and not correction:
+    if (value := body.number("value", -1, 1)) is None:
         raise body.wrong("value", "is required, unless there is a correction")
-    return -1.0 if value is None else value
+    return value
 
 
 async def _no_such_path(request: Request, error: Exception) -> Response:
