@@ -65,10 +65,10 @@ def fresh(ratings: Sequence[Rating], seen: float) -> int:
     return sum(one.at > seen for one in ratings)
 
 
-def rated(episode: Episode, metric: Metric | None = None) -> Iterator[Rating]:
+def rated(episode: Episode, metric: Metric) -> Iterator[Rating]:
     first = next((one.content for one in episode.messages if one.role == "user"), "")
     held_out = blake2b(first.encode(errors="replace"), digest_size=8).digest()[0] % _HELD_OUT == 0
-    for turn, value, at in _values(episode, metric or Metric()):
+    for turn, value, at in _values(episode, metric):
         if not why_not(turn, value):
             task = episode.task
             ids = turn.prompt_ids, turn.token_ids
