@@ -319,7 +319,8 @@ def _conversation(items: list[Body]) -> list[Json]:
     """The messages of a list of items. Calls and thoughts belong to the answer that they were made in."""
     found, thoughts = list[Json](), ""
     for item in items:
-        kind, reasoning = item.text("type", "message"), {"reasoning_content": thoughts} if thoughts else {}
+        kind = item.text("type", "message")
+        reasoning = {"reasoning_content": thoughts} if thoughts else {}
         if kind == "message":
             role = item.text("role")
             if role not in _ROLES:

@@ -239,7 +239,8 @@ class SharedSessionFinder(LiveSessionFinder):
     async def _concluded(self, session: Session) -> float:
         """Let the memories hear and learn from a session that has ended, and score it."""
         number, user, known = session.episode.task.index, session.episode.task.user, self._known[session]
-        reward, hearing = await super()._end(session, session.episode.finish), self.live.hearing
+        reward = await super()._end(session, session.episode.finish)
+        hearing = self.live.hearing
         if hearing.hears and known.unheard > await self._ask(self.store.heard_of, number):
             await self._hear_rest(number)
         await hearing.finish(user)
