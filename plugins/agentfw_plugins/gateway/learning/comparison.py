@@ -63,7 +63,12 @@ class Comparison:
 
 
 def compare(
-    logprobs: Mapping[str, Sequence[float]], new: str, before: str, given_by: Sequence[str], liked: Sequence[bool]
+    logprobs: Mapping[str, Sequence[float]],
+    new: str,
+    before: str,
+    given_by: Sequence[str],
+    liked: Sequence[bool],
+    seed: int = 7,
 ) -> Comparison:
     """Compare two versions by the log probabilities of whole answers, and by the version that gave each."""
     likes, count = np.asarray(liked, bool), len(liked)
@@ -73,7 +78,7 @@ def compare(
     return Comparison(
         liked=float(weights[likes].sum()),
         before=float(earlier[likes].sum()),
-        p_value=_p_value(weights - earlier, likes),
+        p_value=_p_value(weights - earlier, likes, seed),
         left=float(np.exp(np.minimum(by[new] - drawn, 0.0))[likes].mean()),
         answers=count,
         counted=float(1 / (weights**2).sum()),
@@ -87,14 +92,14 @@ def _weights(ratios: np.ndarray) -> np.ndarray:
     return np.asarray(weights / weights.sum())
 
 
-def shuffled(values: np.ndarray, group: np.ndarray) -> tuple[float, float]:
+def shuffled(values: np.ndarray, group: np.ndarray, seed: int = 7) -> tuple[float, float]:
     """The difference of two means, and the share of shuffles of the groups with at least as large a one."""
-    return float(values[group].mean() - values[~group].mean()), _p_value(values, group)
+    return float(values[group].mean() - values[~group].mean()), _p_value(values, group, seed)
 
 
-def _p_value(values: np.ndarray, group: np.ndarray) -> float:
+def _p_value(values: np.ndarray, group: np.ndarray, seed: int) -> float:
     """The share of shuffles of a group in which its values have at least as large a sum."""
-    generator = np.random.default_rng(7)
+    generator = np.random.default_rng(seed)
     drawn = generator.permuted(np.tile(values, (_SHUFFLES, 1)), axis=1)[:, : int(group.sum())].sum(axis=1)
     slack = 1e-12 * float(np.abs(values).sum())
     return float((1 + int((drawn >= values[group].sum() - slack).sum())) / (1 + _SHUFFLES))
