@@ -1,8 +1,5 @@
 """`agentfw chat`: talk with a policy in the terminal.
 
-    agentfw chat --policy openai --set policy.base_url=http://localhost:11434/v1 --memory skillgraph
-    printf 'hello\\n/good\\n' | agentfw chat --model path/to/model
-
 This module is imported for --help, so the command imports what it needs.
 """
 
@@ -24,7 +21,7 @@ from ..command_options import json_option, runs_option, spec_options
 if TYPE_CHECKING:
     from agentfw.runs import LiveRun
 
-    from .conversation import Conversation, Screen
+    from .conversation import Screen
 
 
 @click.command()
@@ -67,10 +64,8 @@ def chat(user: str, runs: Path, fresh: bool, out: Out, **given: Any) -> None:
     try:
         asyncio.run(_talk(live, user, screen, out))
     except RunInUseError as error:
-        raise RunInUseError(
-            error.message,
-            fix="end the other conversation, or begin a run of its own: agentfw chat --new, with the same options",
-        ) from None
+        fix = "end the other conversation, or begin a run of its own: agentfw chat --new, with the same options"
+        raise RunInUseError(error.message, fix=fix) from None
     except AgentfwError:
         if is_new and not any(episode.turns for episode in live.folder.episodes()):
             shutil.rmtree(live.folder.path, ignore_errors=True)  # nobody answered: there is no run to list
@@ -78,7 +73,8 @@ def chat(user: str, runs: Path, fresh: bool, out: Out, **given: Any) -> None:
 
 
 async def _talk(live: LiveRun, user: str, screen: Screen, out: Out) -> None:
-    from .conversation import Conversation
+    from .commands import from_pipe, from_terminal, talk_by_lines
+    from .conversation import Conversation, TerminalScreen
 
     async with live:
         for session in list(live.sessions.values()):
@@ -88,7 +84,14 @@ async def _talk(live: LiveRun, user: str, screen: Screen, out: Out) -> None:
         out.note(f"{live.assembly.spec.policy.name}   {live.folder.path}/   /help for commands")
         conversation = Conversation(live, user, screen)
         try:
-            await _converse(conversation, out)
+            if isinstance(screen, TerminalScreen):
+                out.hand_over()  # readline draws on stdout
+                with from_terminal(live.folder.path / "typed") as ask:
+                    await talk_by_lines(conversation, ask, out)
+            else:
+                # A file of its own, never closed: Python can't end while a thread reads from sys.stdin.
+                source = open(sys.stdin.fileno(), encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
+                await talk_by_lines(conversation, from_pipe(source), out)
         finally:
             # The last conversation, for --json.
             about = {
@@ -104,17 +107,3 @@ async def _talk(live: LiveRun, user: str, screen: Screen, out: Out) -> None:
         out.data({**about, "folder": str(live.folder.path), "reward": reward})
     elif reward is not None:
         out.note(f"ended with reward {reward:g}")
-
-
-async def _converse(conversation: Conversation, out: Out) -> None:
-    from .commands import from_pipe, from_terminal, talk_by_lines
-    from .conversation import TerminalScreen
-
-    if isinstance(conversation.screen, TerminalScreen):
-        out.hand_over()  # readline draws on stdout
-        with from_terminal(conversation.live.folder.path / "typed") as ask:
-            await talk_by_lines(conversation, ask, out)
-        return
-    # A file of its own, never closed: Python can't end while a thread reads from sys.stdin.
-    source = open(sys.stdin.fileno(), encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
-    await talk_by_lines(conversation, from_pipe(source), out)

@@ -1,17 +1,12 @@
 """What a person can type in a conversation besides words: `/good`, `/why` and so on.
 
-A line that begins with a slash is a command. `//` at the beginning stands for a slash.
-
-    answers = await obey(conversation, "/bad too long")     # lines to show
-
-The lines come from a terminal, or from a pipe, so that a conversation can be scripted. One that ends with a backslash
-goes on in the next.
+A line that begins with a slash is a command. `//` at the beginning stands for a slash. The lines come from a terminal,
+or from a pipe, so that a conversation can be scripted. One that ends with a backslash goes on in the next.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 import sys
 import threading
@@ -25,6 +20,7 @@ from agentfw.errors import AgentfwError, UsageError
 from agentfw.printing.out import Out
 from agentfw.runs import Question, make_private
 
+from ..protocols.chat import arguments
 from .conversation import Conversation, TerminalScreen
 
 END = ("/quit", "/exit")
@@ -41,22 +37,13 @@ class Command(NamedTuple):
     needs_words: bool = False
 
 
-def said(line: str) -> str | None:
-    """What a line says. None if it is a command."""
-    if line.startswith("//"):
-        return line[1:]
-    return None if line.startswith("/") else line
-
-
 async def obey(conversation: Conversation, line: str) -> list[str]:
     """Carry out a command. Returns the lines to show."""
     name, _, words = line[1:].partition(" ")
-    command = COMMANDS.get(name)
+    command, words = COMMANDS.get(name), words.strip()
     if command is None:
-        raise UsageError(
-            f"there is no command /{name}", fix=f"known: {', '.join(f'/{one}' for one in COMMANDS)}, /quit"
-        )
-    words = words.strip()
+        known = ", ".join(f"/{one}" for one in COMMANDS)
+        raise UsageError(f"there is no command /{name}", fix=f"known: {known}, /quit")
     if command.needs_words and not words:
         raise UsageError(f"/{name} needs words", fix=command.usage)
     return [shown async for shown in command.act(conversation, words)]
@@ -82,14 +69,16 @@ async def _undo(conversation: Conversation, words: str) -> Lines:
 
 
 async def _remember(conversation: Conversation, words: str) -> Lines:
-    memories = conversation.live.assembly.memories
-    await conversation.remember(words)
-    yield "noted: it is learned when the conversation ends" if memories else "noted; there is no --memory to learn it"
+    live = conversation.live
+    conversation.session.remember(words)
+    await live.keep(conversation.session)
+    learned = "noted: it is learned when the conversation ends"
+    yield learned if live.assembly.memories else "noted; there is no --memory to learn it"
 
 
 async def _forget(conversation: Conversation, words: str) -> Lines:
-    deleted = {name: count for name, count in (await conversation.forget()).items() if count}
-    counts = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in deleted.items())
+    deleted = await conversation.live.forget(conversation.user)
+    counts = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in deleted.items() if count)
     yield f"deleted from the memories: {counts or 'nothing was there'}"
     yield f"nothing said so far is learned again; the words themselves stay in {conversation.live.folder.path}"
 
@@ -98,24 +87,23 @@ async def _why(conversation: Conversation, words: str) -> Lines:
     recalled = conversation.recalled()
     for one in recalled:
         yield f"{one['score']:.2f}  {one['text']}"
-        reasons = {name: why for name, why in one["why"].items() if why and isinstance(why, (str, int, float))}
+        reasons = [(name, why) for name, why in one["why"].items() if why and isinstance(why, (str, int, float))]
         if reasons:
-            numbers = {name: f"{why:.2f}" if isinstance(why, float) else why for name, why in reasons.items()}
-            yield "      " + "  ".join(f"{name} {why}" for name, why in numbers.items())
+            told = (f"{name} {why:.2f}" if isinstance(why, float) else f"{name} {why}" for name, why in reasons)
+            yield "      " + "  ".join(told)
     if not recalled:
         yield "nothing was remembered in this conversation"
 
 
 async def _history(conversation: Conversation, words: str) -> Lines:
-    is_empty = True
-    for message, stopped in conversation.history():
-        is_empty = False
+    history = list(conversation.history())
+    for message, stopped in history:
         who = {"user": "you", "assistant": "agent"}.get(message.role, message.role) + (" (stopped)" if stopped else "")
         if message.content:
             yield f"{who}: {message.content}"
         for call in message.calls:
-            yield f"{who}: → {call.name}({json.dumps(dict(call.arguments), ensure_ascii=False)})"
-    if is_empty:
+            yield f"{who}: → {call.name}({arguments(call)})"
+    if not history:
         yield "nothing was said yet"
 
 
@@ -194,9 +182,8 @@ async def talk_by_lines(conversation: Conversation, ask: Callable[[str], str], o
 
 
 async def _take(conversation: Conversation, entry: str, out: Out) -> None:
-    words = said(entry)
-    if words is not None:
-        await conversation.say(words)
+    if entry.startswith("//") or not entry.startswith("/"):
+        await conversation.say(entry.removeprefix("/"))
         return
     for line in await obey(conversation, entry):
         if out.json:
@@ -224,35 +211,27 @@ class _Lines:
             if self._reading is None:
                 self._reading = self._loop.create_future()
                 self._wanted.put(self._reading)
-            line = await asyncio.shield(self._reading)
-            if line is not None:
+            if (line := await asyncio.shield(self._reading)) is not None:
                 self._reading = None
             return line
 
     def _read(self) -> None:
         with suppress(RuntimeError):  # the loop may be closed by then
             while True:
-                wanted, line = self._wanted.get(), self._line()
-                self._loop.call_soon_threadsafe(wanted.set_result, line)
-
-    def _line(self) -> str | None:
-        parts = list[str]()
-        try:
-            parts.append(self._ask("> "))
-            while parts[-1].endswith("\\"):
-                parts[-1] = parts[-1][:-1]
-                parts.append(self._ask("  "))
-        except EOFError:
-            pass
-        return "\n".join(parts) if parts else None
+                wanted, parts = self._wanted.get(), list[str]()
+                with suppress(EOFError):
+                    parts.append(self._ask("> "))
+                    while parts[-1].endswith("\\"):
+                        parts[-1] = parts[-1][:-1]
+                        parts.append(self._ask("  "))
+                self._loop.call_soon_threadsafe(wanted.set_result, "\n".join(parts) if parts else None)
 
 
 def from_pipe(source: IO[str]) -> Callable[[str], str]:
     """Asks a file or pipe for its lines."""
 
     def ask(prompt: str) -> str:
-        line = source.readline()
-        if not line:
+        if not (line := source.readline()):
             raise EOFError
         return line.rstrip("\r\n")
 

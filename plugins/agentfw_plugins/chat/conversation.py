@@ -1,11 +1,6 @@
 """A conversation of a person with a policy: one session of a live run, whose tools are called here.
 
 What is said is on disk before it is answered. When the conversation ends, it is scored and learned from.
-
-    conversation = Conversation(live, "ada", screen)
-    await conversation.say("Which tea?")
-    await conversation.rate(-1.0, "too strong")
-    reward = await conversation.end()
 """
 
 from __future__ import annotations
@@ -33,13 +28,8 @@ class Screen:
         self.out = out
 
     def words(self, piece: str) -> None:
-        """Show a piece of an answer."""
         if not self.out.json:
             self.out.words(piece)
-
-    def done(self) -> None:
-        """End the line: the answer is complete."""
-        self.words("\n")  # written at once, for whoever reads line by line
 
     def aside(self, text: str) -> None:
         """Show something besides what is said, such as a tool call."""
@@ -72,12 +62,10 @@ class Conversation:
         self.live, self.user, self.screen = live, user, screen
         self.messages: list[Message] = []
         """The conversation as it goes on, without what was taken back."""
-        self._turns: list[int] = []
-        """The turn of each answer in it."""
+        self._turns: list[int] = []  # the turn of each answer in it
         self._stopped: list[tuple[int, list[Message]]] = []
         """Messages whose answer was stopped, with the partial answer and its place in the conversation."""
-        self._begun = ""
-        """The text of the answer in progress so far."""
+        self._begun = ""  # the text of the answer in progress so far
         self._current: Session | None = None
 
     @property
@@ -98,7 +86,11 @@ class Conversation:
         try:
             while calls := await self._answered():
                 for call in calls:
-                    await self._run(call)
+                    self.screen.aside(f"→ {call.name}({_brief(arguments(call))})")
+                    answer = await self.session.call(call, self.user)
+                    self.messages.append(answer)
+                    failed = call.id in self.session.episode.failed_calls
+                    self.screen.aside(f"  {'failed: ' if failed else ''}{_brief(answer.content)}")
         except BaseException:
             begun = [Message("assistant", self._begun)] if self._begun else []
             self._stopped.append((before, [*self.messages[before:], *begun]))
@@ -106,7 +98,6 @@ class Conversation:
             raise
 
     async def _answered(self) -> tuple[Call, ...]:
-        """Let the policy answer once. Returns its calls."""
         session, self._begun = self.session, ""
 
         def tell(piece: str) -> None:
@@ -118,23 +109,15 @@ class Conversation:
         finally:
             await self.live.keep(session)  # before the answer ends on the screen
             if self._begun:
-                self.screen.done()
+                self.screen.words("\n")  # written at once, for whoever reads line by line
         self._begun = ""
         self.messages.append(reply.message)
         self._turns.append(reply.turn.index)
         return reply.calls
 
-    async def _run(self, call: Call) -> None:
-        self.screen.aside(f"→ {call.name}({_brief(arguments(call))})")
-        answer = await self.session.call(call, self.user)
-        self.messages.append(answer)
-        failed = call.id in self.session.episode.failed_calls
-        self.screen.aside(f"  {'failed: ' if failed else ''}{_brief(answer.content)}")
-
     # -- what the person thinks of it ----------------------------------------------------------------------------------
 
     async def rate(self, value: float, words: str = "") -> None:
-        """Rate the last answer from -1 (bad) to 1 (good)."""
         self.session.feedback(value, words=words, turn=self._last())
         await self.live.keep(self.session)
 
@@ -163,21 +146,10 @@ class Conversation:
         await self.live.keep(self.session)
         return taken[0].content
 
-    async def remember(self, text: str) -> None:
-        """Let the memories learn this when the conversation ends."""
-        self.session.remember(text)
-        await self.live.keep(self.session)
-
-    async def forget(self) -> Mapping[str, int]:
-        """Delete what the memories know of the user."""
-        return await self.live.forget(self.user)
-
     def recalled(self) -> list[Mapping[str, Any]]:
         """What the memories recalled in this conversation, and why."""
-        if self._current is None:
-            return []
-        events = self._current.episode.events
-        return [event.data for event in events if event.kind == "memory" and event.name == "recalled"]
+        events = self._current.episode.events if self._current is not None else ()
+        return [event.data for event in events if (event.kind, event.name) == ("memory", "recalled")]
 
     def history(self) -> Iterator[tuple[Message, bool]]:
         """All that was said, and whether it was stopped: then it isn't part of the conversation as it goes on."""

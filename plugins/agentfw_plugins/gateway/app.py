@@ -2,9 +2,6 @@
 
 What was answered is on disk before the answer leaves; of a stream, before its end does. Requests that fail are answered
 with the right status code in the format of the request. Keys are compared, and only their digests are stored.
-
-    async with serving(Gateway(finder).app, "127.0.0.1", 8765) as url:
-        ...
 """
 
 from __future__ import annotations
@@ -21,21 +18,20 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from agentfw import Policy, Session
+from agentfw import Session
 from agentfw.errors import AgentfwError, MissingExtraError, in_words, nearest
 
-from ..protocols import About, BadRequest, Body, Protocol, protocols
+from ..protocols import About, BadRequest, Body, ChatRequest, Protocol, protocols
 from ..protocols.chat import ChatCompletions, read_chat, recorded
 from ..rewards.measured import METRIC_NAME
 from ..view.index_rows import PART_OF
-from .answering import AnswerInProgress, AnswersInProgress, HungUp, Line, ModelRoute
-from .callers import Caller, Callers, caller_of
+from .answering import OWN, AnswerInProgress, AnswersInProgress, HungUp, Line, Model, ModelRoute, Models
+from .handling import Caller, Callers, caller_of
 from .learning.learning import Learning
 from .learning.ratings import why_ignored
-from .models import OWN, Model, Models
 from .profiles import Sent, told_by
 from .sessions.session_finder import SESSION_NAME, SessionFinder
-from .variants import NOTE, Comparison, Variant, VariantFile
+from .variants import NOTE, Variant, VariantFile
 
 try:
     from starlette.applications import Starlette
@@ -43,10 +39,10 @@ try:
     from starlette.responses import Response, StreamingResponse
     from starlette.routing import Route
 
-    from .answers import Writing, body_of, error_answer, json_answer, problem_of_error, until_gone
     from .endpoints import Endpoints
+    from .handling import Writing, body_of, error_answer, json_answer, problem_of_error, until_gone
     from .health import Health, logger
-    from .page import Page
+    from .page import Handler, Page
     from .spans import Spans
 except ImportError as error:
     raise MissingExtraError("the gateway", "web", module=error.name or "") from None
@@ -56,8 +52,6 @@ if TYPE_CHECKING:
 
 _CHAT = ChatCompletions()
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
-Handler = Callable[[Request], Awaitable[Response]]
-
 _SUB_AGENT, _PARENT = "x-claude-code-agent-id", "x-parent-session-id"
 """Headers of Claude Code, which has the session of the agent that it works for, and of opencode, which has its own."""
 _WORDS = {
@@ -68,8 +62,6 @@ _WORDS = {
 
 
 class Gateway:
-    """The application and its requests in progress."""
-
     def __init__(
         self,
         finder: SessionFinder,
@@ -161,29 +153,25 @@ class Gateway:
                 problem = BadRequest(f"{speaks.title} failed: {in_words(error)}", 500, code="protocol_failed")
                 logging.getLogger(__name__).warning("%s", problem.message, exc_info=True)
                 return error_answer(problem, _CHAT, native=False)
-            return error_answer(problem, speaks, native=_is_native(request, speaks))
+            # A server's refusal may be in the protocol of the request already.
+            answer: AnswerInProgress | None = getattr(request.state, "answer", None)
+            native = answer.route.spoken is speaks if answer else getattr(request.state, "native", False)
+            return error_answer(problem, speaks, native=native)
 
         async def guarded(request: Request) -> Response:
             began = time.perf_counter()
             answer = await handled(request)
-            self._count(request, what, answer.status_code, time.perf_counter() - began)
+            status, seconds = answer.status_code, time.perf_counter() - began
+            if self.health is not None:
+                self.health.count_request(what, status, seconds)
+            if logger.isEnabledFor(logging.INFO):
+                client = getattr(getattr(request.state, "caller", None), "client", "")
+                figures = {"what": what, "status": status, "seconds": round(seconds, 4)}
+                figures |= {"session": request.path_params.get("session", ""), "client": client}
+                logger.info("request", extra={"figures": figures})
             return answer
 
         return guarded
-
-    def _count(self, request: Request, what: str, status: int, seconds: float) -> None:
-        if self.health is not None:
-            self.health.count_request(what, status, seconds)
-        if logger.isEnabledFor(logging.INFO):
-            caller = getattr(request.state, "caller", None)
-            figures = {
-                "what": what,
-                "status": status,
-                "seconds": round(seconds, 4),
-                "session": request.path_params.get("session", ""),
-                "client": caller.client if caller is not None else "",
-            }
-            logger.info("request", extra={"figures": figures})
 
     async def _feedback(self, request: Request) -> Response:
         body = await body_of(request)
@@ -194,21 +182,18 @@ class Gateway:
             raise body.wrong("metric", "must have 1 to 100 letters, digits, dots, dashes and underscores")
         correction = body.either("correction", "demonstration")
         value, words = _feedback_value(body, metric, correction), body.either("words", "comment")
-        told: dict[str, Any] = {"session": name, "value": value, "turn": turn}
-        why = ""
         async with self._known(caller, name) as session:
             if turn == -1:
-                told["turn"] = turn = max(0, len(session.episode.turns) - 1)
+                turn = max(0, len(session.episode.turns) - 1)
             session.feedback(value, words=words, correction=correction, turn=turn, metric=metric)
             await self.finder.keep(session)
-            if metric:
-                told["metric"] = metric
-            if self.learning is not None:
-                about = {"metric": metric, "value": value, "turn": turn}
-                why = why_ignored(session.episode, self.learning.metric, about)
-                told |= {"learned_from": not why, **({"why": why} if why else {})}
-        if self.learning is not None and not why:
-            self.learning.heard()
+            about = {"value": value, "turn": turn, **({"metric": metric} if metric else {})}
+        told = {"session": name, **about}
+        if self.learning is not None:
+            why = why_ignored(session.episode, self.learning.served.state.metric, about)
+            told |= {"learned_from": not why, **({"why": why} if why else {})}
+            if not why:
+                self.learning.heard()
         return json_answer(told)
 
     async def _end(self, request: Request) -> Response:
@@ -259,49 +244,52 @@ class Gateway:
         if parent and not session.episode.turns:
             session.note("session", PART_OF, {"session": parent})
         if comparison is not None:
-            headers["x-agentfw-variant"] = variant.name
-            self._vary(session, comparison, variant)
+            headers["x-agentfw-variant"], noted = variant.name, (comparison.began, variant.name)
+            if self._noted.get(session.name) != noted:
+                self._noted[session.name] = noted
+                session.note("session", NOTE, {"began": comparison.began, "variant": variant.name})
+            if self.learning is not None:
+                self.learning.served.pin(session.name, variant.version)
         if self.learning is not None:
             headers["x-agentfw-version"] = self.learning.served.version_of(session.name, session.episode.task.user)
         answers: list[AnswerInProgress] = []
         try:
             about = About(f"{name}-{secrets.token_hex(4)}", int(time.time()), asked.model)
+            write = partial(Writing, protocol, body, about)
             routes = [route._replace(asked=each) for each in asked.each()]
             instead = partial(self._instead, protocol, given, body, request, variant) if len(routes) == 1 else None
-            answers += [self.answers.begin(session, caller, each, instead, told) for each in routes]
+            answers += [AnswerInProgress(self.answers, session, caller, each, instead, told) for each in routes]
             request.state.answer = answers[0]
         finally:
             attending = asyncio.create_task(self._attend(request, session, answers))
             self._attending.add(attending)
             attending.add_done_callback(self._attending.discard)
         if asked.stream:
-            return await self._streamed(answers[0], partial(Writing, protocol, body, about=about), headers)
+            return await self._streamed(answers[0], write, headers)
         replies = [await answer.reply() for answer in answers]
         headers["x-agentfw-turn"] = str(replies[0].turn.index)
         if self.learning is not None:
             headers["x-agentfw-version"] = replies[0].turn.version
         route = answers[0].route
-        writing = Writing(protocol, body, route.asked, about, spoken=route.spoken)
-        return writing.whole(replies, {**headers, **self._answered_by(route)})
-
-    def _vary(self, session: Session, comparison: Comparison, variant: Variant) -> None:
-        """Note which variant a session gets."""
-        about = (comparison.began, variant.name)
-        if self._noted.get(session.name) != about:
-            self._noted[session.name] = about
-            session.note("session", NOTE, {"began": comparison.began, "variant": variant.name})
-        if self.learning is not None:
-            self.learning.served.pin(session.name, variant.version)
+        return write(route.asked, route.spoken).whole(replies, {**headers, **self._answered_by(route)})
 
     async def _route(self, protocol: Protocol, given: Body, body: Body, request: Request, model: Model) -> ModelRoute:
         """How a model is asked. What it can't do is refused."""
         if not model.forwards or model.policy is None:
-            if protocol.plain and not model.continues:
+            if protocol.plain and not (model.policy is not None and model.policy.continues):
                 raise _no_text(protocol)
             asked = read_chat(protocol.read_request(body), follows_schemas=model.follows_schemas)
             return ModelRoute(model, replace(asked, plain=protocol.plain))
+        # The server is asked in the protocol of the request, or in the first to which it can be translated.
         name = body.name("model")
-        spoken = await _spoken_by(model.policy, protocol, name)
+        others = [one for one in protocols().values() if one.converses and not (one.plain or protocol.plain)]
+        for spoken in (protocol, *others):
+            if await model.policy.speaks(spoken.name, name):
+                break
+        else:
+            if protocol.plain:
+                raise _no_text(protocol)
+            raise BadRequest("the model's server speaks no known protocol", 502)
         if spoken is protocol:
             asked = replace(recorded(protocol, body), plain=protocol.plain)
             path = protocol.stream_path if asked.stream and protocol.stream_path else protocol.path
@@ -317,8 +305,10 @@ class Gateway:
         self, protocol: Protocol, given: Body, body: Body, request: Request, variant: Variant, model: Model
     ) -> ModelRoute | None:
         """How the model is asked that answers if this one is away."""
-        other = self.models.instead(model)
-        return None if other is None else (await self._route(protocol, given, body, request, other)).varied(variant)
+        if not model.fallback:
+            return None
+        other = self.models.others.get(model.fallback, self.models.own)
+        return (await self._route(protocol, given, body, request, other)).varied(variant)
 
     def _answered_by(self, route: ModelRoute) -> dict[str, str]:
         """The headers that say which of several models answered, and which version of a training it is."""
@@ -328,7 +318,6 @@ class Gateway:
         return headers
 
     async def attended(self) -> None:
-        """Wait until the sessions of all requests are released."""
         if self._attending:
             await asyncio.wait(self._attending)
 
@@ -357,40 +346,41 @@ class Gateway:
     # -- answers -------------------------------------------------------------------------------------------------------
 
     async def _streamed(
-        self, answer: AnswerInProgress, write: Callable[..., Writing], headers: dict[str, str]
+        self,
+        answer: AnswerInProgress,
+        write: Callable[[ChatRequest, Protocol | None], Writing],
+        headers: dict[str, str],
     ) -> Response:
         first = await answer.told.get()
-        writing = write(asked=answer.route.asked, spoken=answer.route.spoken)
+        writing = write(answer.route.asked, answer.route.spoken)
         headers = {**headers, **self._answered_by(answer.route)}
         if first is None:
             reply = await answer.reply()  # a failure before the first word has a status code of its own
             if reply.passed is not None:
                 return writing.whole([reply], headers)  # this server doesn't stream
-        events = self._events(answer, first, writing)
-        headers = {**answer.headers, **headers}
-        return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 
-    async def _events(
-        self, answer: AnswerInProgress, piece: str | bytes | None, writing: Writing
-    ) -> AsyncIterator[bytes]:
-        while piece is not None:
-            events = [*writing.piece(piece)]
-            # What has come by now goes out in one write.
-            while not answer.told.empty() and (piece := answer.told.get_nowait()) is not None:
-                events += writing.piece(piece)
-            if events:
-                yield b"".join(events)
-            if piece is not None:
-                piece = await answer.told.get()
-        try:
-            reply = await answer.reply()
-        except AgentfwError as error:
-            yield writing.protocol.error_event(problem_of_error(error))
-            return
-        except HungUp:
-            return
-        for event in writing.end(reply):
-            yield event
+        async def events(piece: str | bytes | None) -> AsyncIterator[bytes]:
+            while piece is not None:
+                written = [*writing.piece(piece)]
+                # What has come by now goes out in one write.
+                while not answer.told.empty() and (piece := answer.told.get_nowait()) is not None:
+                    written += writing.piece(piece)
+                if written:
+                    yield b"".join(written)
+                if piece is not None:
+                    piece = await answer.told.get()
+            try:
+                reply = await answer.reply()
+            except AgentfwError as error:
+                yield writing.protocol.error_event(problem_of_error(error))
+                return
+            except HungUp:
+                return
+            for event in writing.end(reply):
+                yield event
+
+        headers = {**answer.headers, **headers}
+        return StreamingResponse(events(first), media_type="text/event-stream", headers=headers)
 
 
 def _everywhere(*paths: str) -> list[str]:
@@ -413,22 +403,23 @@ def _feedback_value(body: Body, metric: str, correction: str) -> float:
     With a metric, it is true, false or any number.
     """
     given = body.values.get("value")
-    if metric and isinstance(given, bool | int | float) and math.isfinite(given):
-        return given if isinstance(given, bool) else float(given)
-    if metric and not isinstance(given, str) and (given is not None or not correction):
-        raise body.wrong("value", "must be true, false or a number")
+    if given is None and correction:
+        return -1.0
     if isinstance(given, str):
         if (found := _WORDS.get(given.strip().lower())) is None:
             guess = nearest(given.lower(), [*_WORDS])
             meant = f' (did you mean "{guess}"?)' if guess else ""
             raise body.wrong("value", f"must be a number from -1 to 1, or one of {', '.join(_WORDS)}{meant}")
         return found
+    if metric:
+        if not isinstance(given, bool | int | float) or not math.isfinite(given):
+            raise body.wrong("value", "must be true, false or a number")
+        return given if isinstance(given, bool) else float(given)
     if isinstance(given, bool):
         return 1.0 if given else -1.0
-    value = body.number("value", -1, 1)
-    if value is None and not correction:
+    if (value := body.number("value", -1, 1)) is None:
         raise body.wrong("value", "is required, unless there is a correction")
-    return -1.0 if value is None else value
+    return value
 
 
 async def _no_such_path(request: Request, error: Exception) -> Response:
@@ -436,21 +427,6 @@ async def _no_such_path(request: Request, error: Exception) -> Response:
     asked = f"{request.method} {request.url.path[:200]}"
     problem = BadRequest(f"the gateway has no {asked}", getattr(error, "status_code", 404), code="no_such_path")
     return error_answer(problem, _CHAT, native=False)
-
-
-def _is_native(request: Request, protocol: Protocol) -> bool:
-    """Whether a server's refusal is in the protocol of the request."""
-    answer: AnswerInProgress | None = getattr(request.state, "answer", None)
-    return getattr(request.state, "native", False) if answer is None else answer.route.spoken is protocol
-
-
-async def _spoken_by(policy: Policy, protocol: Protocol, model: str) -> Protocol:
-    """The protocol in which a server is asked: that of the request, or the first to which it can be translated."""
-    others = [one for one in protocols().values() if one.converses and not (one.plain or protocol.plain)]
-    for one in (protocol, *others):
-        if await policy.speaks(one.name, model):
-            return one
-    raise _no_text(protocol) if protocol.plain else BadRequest("the model's server speaks no known protocol", 502)
 
 
 def _no_text(protocol: Protocol) -> BadRequest:

@@ -1,10 +1,5 @@
 """`agentfw serve` and `agentfw feedback`.
 
-    agentfw serve
-    agentfw serve --model Qwen/Qwen3-0.6B
-    agentfw feedback SESSION good
-    agentfw feedback SESSION --correction "It opens at nine." --turn 2
-
 This module is imported for --help, so each command imports what it needs.
 """
 
@@ -23,24 +18,20 @@ import click
 
 from agentfw.errors import AgentfwError, EndpointError, RunInUseError, SettingsError, UsageError, known_names
 from agentfw.printing.out import Out, counted, shown_path
-from agentfw.runs import LiveRun
 
 from ..command_options import json_option, runs_option, show, spec_options
 from .forgetting import forget
-from .learning.command import CANARY, forget_feedback, learning_of, learning_options, rollback, versions
+from .learning.command import CANARY, forget_feedback, learning_of, rollback, versions
 from .operator_commands import keys, keys_at, sessions
 from .replay import replay
 from .usage import usage
 from .variants import variants
 
-_KEY = "AGENTFW_KEY"
-"""The environment variable with the operator's key."""
+_KEY = "AGENTFW_KEY"  # the environment variable with the operator's key
 _DAY = 86_400.0
 _PORT = 8765
-_ALONE = "you"
-"""Who asks on a machine of one's own, where a request names nobody."""
-_LISTED = 5
-"""Maximum number of sessions that are named where there isn't the one that was meant."""
+_ALONE = "you"  # who asks on a machine of one's own, where a request names nobody
+_LISTED = 5  # maximum number of sessions that are named where there isn't the one that was meant
 _COUNT, _SECONDS = click.IntRange(1), click.FloatRange(0, min_open=True)
 
 
@@ -157,7 +148,37 @@ _COUNT, _SECONDS = click.IntRange(1), click.FloatRange(0, min_open=True)
     help="Seconds that answers have to end when it is stopped.",
 )
 @click.option("--log", type=click.Choice(["json"]), help="Log requests to stderr, one line of JSON each.")
-@learning_options
+@click.option("--learn", is_flag=True, help="Train new versions from the feedback that comes in.")
+@click.option(
+    "--learn-every",
+    type=_COUNT,
+    default=40,
+    show_default=True,
+    help="Number of newly rated answers that a new version takes.",
+)
+@click.option(
+    "--learn-own",
+    "owns",
+    is_flag=True,
+    help="With --learn: also train a version for each user, and serve it to those for whom it is better.",
+)
+@click.option(
+    "--metric",
+    default="",
+    metavar="NAME",
+    help="Metric of the feedback that versions learn from, or a bound of it, such as stars>=4. Default: feedback "
+    "without a metric.",
+)
+@click.option(
+    "--learn-spec",
+    type=click.Path(path_type=Path, exists=True),
+    help="Spec file (TOML) of the training. Default: train-from-feedback.",
+)
+@click.option(
+    "--canary",
+    type=click.FloatRange(0, 0.5),
+    help="Share of the sessions that get a new version on trial. 0: all get it at once. Default: 0.5.",
+)
 @json_option
 @click.pass_context
 def serve(
@@ -201,12 +222,12 @@ def serve(
     """
     if context.invoked_subcommand is not None:
         return
-    from .callers import LOOPBACK
+    from .answering import served_models
+    from .handling import LOOPBACK
     from .health import log_as_json
     from .keys import is_weak
     from .learning.version_file import Wished
     from .live import Limits, Stop, limits_of, opened, serve_until, until_free
-    from .models import served_models
     from .start import Start, with_defaults
 
     if log is not None:
@@ -214,11 +235,10 @@ def serve(
     key = os.environ.get(_KEY, "").strip()
     keys_of_users = keys_at(runs, shared)
     has_keys, is_local = bool(key) or keys_of_users.exists, host in LOOPBACK
+    is_alone = is_local and not has_keys
     if not is_local and not has_keys:
-        raise SettingsError(
-            f"{host} can be reached from other machines, so a key is required",
-            fix=f"set the environment variable {_KEY}, run: agentfw serve keys add NAME, or leave --host out",
-        )
+        fix = f"set the environment variable {_KEY}, run: agentfw serve keys add NAME, or leave --host out"
+        raise SettingsError(f"{host} can be reached from other machines, so a key is required", fix=fix)
     if not is_local and key and is_weak(key):
         raise SettingsError(
             f"the key in {_KEY} is easy to guess, and {host} can be reached from other machines",
@@ -234,9 +254,8 @@ def serve(
     if keep_ended is not None and not shared:
         raise UsageError("--keep-ended is about sessions that gateways share", fix="add --sessions, or leave it out")
     if not learn and (learn_spec or metric or owns or canary is not None):
-        raise UsageError(
-            "--learn-spec, --learn-own, --metric and --canary are about versions that are trained", fix="add --learn"
-        )
+        words = "--learn-spec, --learn-own, --metric and --canary are about versions that are trained"
+        raise UsageError(words, fix="add --learn")
     if not resume:
         given = with_defaults(given, runs, host, port, shared=shared, by_model=remember == "model")
     limits = Limits(
@@ -249,10 +268,8 @@ def serve(
         keep_ended=None if keep_ended is None else keep_ended * _DAY,
         hosts=(host, *hosts),
         once=secrets.token_urlsafe(32) if has_keys else "",
-        upstream_key="callers"
-        if upstream_key == "client"
-        else ("either" if is_local and not has_keys and upstream_key is None else "own"),
-        default_user=_ALONE if is_local and not (has_keys or shared) else "",
+        upstream_key="callers" if upstream_key == "client" else "either" if is_alone and not upstream_key else "own",
+        default_user=_ALONE if is_alone and not shared else "",
     )
     live = opened(runs, resume, again="" if fresh else "free" if shared else "newest", **given)
     wished = Wished(learn_every, CANARY if canary is None else canary, metric, owns) if learn else None
@@ -298,12 +315,16 @@ def serve(
             starting.enter_context(out.progress("starting"))
             asyncio.run(main())
     except RunInUseError as error:
-        raise RunInUseError(
-            f"{error.message}, and one process at a time serves a run",
-            fix="stop it first, or begin another record: agentfw serve --new, with the same options",
-        ) from None
-    if not out.json:
-        out.note(_told_at_the_end(live, shared))
+        fix = "stop it first, or begin another record: agentfw serve --new, with the same options"
+        raise RunInUseError(f"{error.message}, and one process at a time serves a run", fix=fix) from None
+    if out.json:
+        return
+    if shared:
+        out.note("sessions are kept where --sessions says, for the other gateways and the next start")
+        return
+    folder, count = shown_path(live.folder.path), len(live.sessions) + len(live.ended)
+    kept = f"{counted(count, 'session')} kept in {folder}/ for the next agentfw serve"
+    out.note(f"{kept}; look at all: agentfw view {shown_path(live.folder.path.parent)}")
 
 
 for subcommand in (forget, keys, replay, sessions, usage, variants, versions, rollback, forget_feedback):
@@ -347,15 +368,6 @@ def feedback(
         results.append(_posted(f"{address}/end", {}, key))
     told = [[f"{name} {shown}" for name, shown in result.items() if shown is not None] for result in results]
     show(out, results[-1], *map("   ".join, told))
-
-
-def _told_at_the_end(live: LiveRun, shared: str) -> str:
-    """What was kept, and how to go on."""
-    folder, count = shown_path(live.folder.path), len(live.sessions) + len(live.ended)
-    if shared:
-        return "sessions are kept where --sessions says, for the other gateways and the next start"
-    kept = f"{counted(count, 'session')} kept in {folder}/ for the next agentfw serve"
-    return f"{kept}; look at all: agentfw view {shown_path(live.folder.path.parent)}"
 
 
 def _number(value: str | None) -> str | float | None:

@@ -1,11 +1,7 @@
 """Requests that belong to no session, and that no record has: vectors, token counts, models, and all that is unknown.
 
-Where a server has the endpoint, they are passed on as they are.
-
-    POST /v1/embeddings    POST /v1/messages/count_tokens    POST /v1beta/models/MODEL:countTokens
-    GET /v1/models         and whatever else a server has below /v1: files, pictures, audio, stored responses
-
-With a key of one user, few of the latter are: what a server keeps, it keeps for all who share its key.
+Where a server has the endpoint, they are passed on as they are. With a key of one user, few of those below /v1 that the
+gateway doesn't know are: what a server keeps, it keeps for all who share its key.
 """
 
 from __future__ import annotations
@@ -27,10 +23,8 @@ from agentfw.request import Forwarded
 
 from ..protocols import BadRequest, Body, Protocol
 from ..protocols.chat import read_chat, recorded
-from .answering import Line
-from .answers import body_of, bytes_of, json_answer, until_gone
-from .callers import Callers, caller_of
-from .models import Model, Models, query_of
+from .answering import Line, Model, Models, query_of
+from .handling import Callers, body_of, bytes_of, caller_of, json_answer, until_gone
 
 _LISTING = 10.0  # seconds for a server's list of models
 _OF_KEYS = {
@@ -41,8 +35,6 @@ _OF_KEYS = {
 
 
 class Endpoints:
-    """The endpoints of a gateway besides those that answer a conversation."""
-
     def __init__(self, models: Models, callers: Callers, line: Line) -> None:
         self._models, self._callers, self._line = models, callers, line
         self._passing = set[asyncio.Task[None]]()
@@ -75,7 +67,6 @@ class Endpoints:
         return json_answer(_told(name))
 
     async def others(self, request: Request) -> Response:
-        """Pass on what the gateway doesn't know, piece by piece."""
         path, model = str(request.path_params["path"]), self._models.of_client(request)
         policy = model.policy
         if policy is None or not model.forwards or not {"", ".", ".."}.isdisjoint(path.split("/")):
@@ -96,8 +87,15 @@ class Endpoints:
             finally:
                 pieces.put_nowait(None)
 
+        async def stop() -> None:
+            """Stop when the client hangs up."""
+            watch = asyncio.create_task(until_gone(request))
+            await asyncio.wait([task, watch], return_when=asyncio.FIRST_COMPLETED)
+            task.cancel()
+            watch.cancel()
+
         task = asyncio.create_task(passing())
-        watching = asyncio.create_task(_stop(request, task))
+        watching = asyncio.create_task(stop())
         self._passing.add(watching)
         watching.add_done_callback(self._passing.discard)
         either: list[asyncio.Future[Any]] = [task, began]
@@ -143,10 +141,8 @@ class Endpoints:
             raise BadRequest("tokens can't be counted here", 404, code="not_supported")
         if model.forwards:
             if not await model.policy.speaks(path, name):
-                raise BadRequest(
-                    f"{path} is not supported: the model's server has no {protocol.name} API to count with",
-                    code="unsupported_parameter",
-                )
+                words = f"{path} is not supported: the model's server has no {protocol.name} API to count with"
+                raise BadRequest(words, code="unsupported_parameter")
             return await self._passed(request, given, model, model.policy, protocol, path)
         chat = protocol.read_request(Body({**body.values, **protocol.required}))
         asked = read_chat(chat, follows_schemas=model.follows_schemas)
@@ -155,34 +151,23 @@ class Endpoints:
         return json_answer(protocol.write_count(count))
 
     async def _count(self, request: Request, body: Body, hint: str = "") -> None:
-        """Let a request in, as one for an answer."""
         caller = request.state.caller = caller_of(request, body, hint)
         await self._callers.count(caller)
 
     async def _passed(
         self, request: Request, body: Body, model: Model, policy: Policy, protocol: Protocol, path: str
     ) -> Response:
-        name = str(request.path_params.get("model") or body.values.get("model") or "")
+        name, caller = str(request.path_params.get("model") or body.values.get("model") or ""), request.state.caller
         forwarded = self._models.forwarded(model, protocol, path, name, body, request)
+        # It has no conversation, and is counted as its caller's.
+        asking = Asking([], task=Task(0, 0, user=caller.user, query=caller.space))
         try:
-            async with self._line.place(request.state.caller.client):
-                # It has no conversation, and is counted as its caller's.
-                caller = request.state.caller
-                asking = Asking([], task=Task(0, 0, user=caller.user, query=caller.space))
+            async with self._line.place(caller.client):
                 passed = await policy.forward(asking, forwarded)
         except UpstreamError:
             request.state.native = True
             raise
         return Response(passed.content, headers=dict(passed.headers))
-
-
-async def _stop(request: Request, task: asyncio.Task[None]) -> None:
-    """Stop when the client hangs up."""
-
-    watch = asyncio.create_task(until_gone(request))
-    await asyncio.wait([task, watch], return_when=asyncio.FIRST_COMPLETED)
-    task.cancel()
-    watch.cancel()
 
 
 def _told(name: str) -> dict[str, Any]:

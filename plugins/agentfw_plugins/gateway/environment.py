@@ -18,7 +18,5 @@ class Sessions(SessionEnvironment):
         return [Task(index, seed, split=split) for index in range(count)]
 
     async def play(self, session: Session) -> None:
-        raise UsageError(
-            "the episodes of this environment come from outside",
-            fix="continue its sessions: agentfw serve --resume RUN; or begin others: agentfw serve, agentfw chat",
-        )
+        fix = "continue its sessions: agentfw serve --resume RUN; or begin others: agentfw serve, agentfw chat"
+        raise UsageError("the episodes of this environment come from outside", fix=fix)

@@ -1,8 +1,5 @@
 """`agentfw serve forget`: takes a person out of everything that gateways have of them, and says what it can't reach.
 
-    agentfw serve forget ada
-    agentfw serve forget ada --sessions postgresql://db.example.org/agentfw --spec deploy/gateway.toml
-
 First the versions that learned from them are withdrawn, then their sessions are deleted, and last what the memories
 keep. So the same command goes on where one was killed. Others' records stay as they are, line by line.
 
@@ -28,7 +25,7 @@ import click
 from agentfw import Task
 from agentfw.errors import AgentfwError, UsageError
 from agentfw.printing.out import Out, counted
-from agentfw.runs import LiveRun, RunFolder, drop_records, find_run, list_runs, read_journal
+from agentfw.runs import LiveRun, drop_records, find_run, list_runs, read_journal
 
 from ..command_options import confirm, gateway_options, show, yes_option
 from .learning import versions_at
@@ -37,8 +34,6 @@ from .learning.version_file import Removal, VersionFile
 
 @dataclass
 class Forgotten:
-    """What was deleted of a person, and what is left."""
-
     sessions: int = 0
     withdrawn: list[str] = field(default_factory=list)
     memories: Counter[str] = field(default_factory=Counter)
@@ -69,17 +64,20 @@ def forget(user: str, run: str | None, shared: str, spec: Path | None, yes: bool
     confirm(f"Delete everything of {user}?", yes)
     told, tried = Forgotten(), set[Path]()
     if shared:
-        _out_of_database(user, shared, told)
         with tempfile.TemporaryDirectory(prefix="agentfw-forget-") as folder:
+            _out_of_database(user, shared, Path(folder), told)
             _out_of_memories(user, Path(folder), {"spec": spec}, told)
     else:
         records = [find_run(runs, run)] if run else list_runs(runs)
-        for record in records:
-            if not (record.path / "turns.jsonl").exists():
-                continue
+        for record in (one for one in records if (one.path / "turns.jsonl").exists()):
             tried.add(record.path)
             try:
-                _out_of_record(user, record, told)
+                record.lock()
+                try:
+                    told.withdrawn += _withdraw(user, VersionFile(record.path))
+                    told.sessions += _rewrite(user, record.path)
+                finally:
+                    record.unlock()
                 _out_of_memories(user, runs, {"resume": str(record.path)}, told)
             except AgentfwError as error:  # the others are theirs, too
                 told.undone.append(f"{error.message}; {error.fix}")
@@ -101,7 +99,6 @@ def forget(user: str, run: str | None, shared: str, spec: Path | None, yes: bool
 
 
 def _withdraw(user: str, file: VersionFile) -> list[str]:
-    """Withdraw the versions that learned from a person, and delete their adapters."""
     if not file.exists:
         return []
     names = {episode.task.query for episode in file.episodes() if episode.task.user == user}
@@ -122,11 +119,10 @@ def _withdraw(user: str, file: VersionFile) -> list[str]:
     return [one.name for one in gone]
 
 
-def _out_of_database(user: str, shared: str, told: Forgotten) -> None:
+def _out_of_database(user: str, shared: str, folder: Path, told: Forgotten) -> None:
     from .sessions.session_store import Chosen, SessionJournal
 
-    here = tempfile.TemporaryDirectory(prefix="agentfw-forget-")
-    with here as folder, closing(versions_at(Path(folder), shared)) as versions:
+    with closing(versions_at(folder, shared)) as versions:
         told.withdrawn += _withdraw(user, versions)
     with closing(SessionJournal(shared)) as journal:
         told.sessions, in_use = journal.delete(Chosen(user))
@@ -134,15 +130,6 @@ def _out_of_database(user: str, shared: str, told: Forgotten) -> None:
         told.undone.append(f"{counted(in_use, 'session')} being answered; run the same command again later")
     if told.withdrawn:
         told.left.append("copies of these versions at gateways that are stopped: each deletes its own when it starts")
-
-
-def _out_of_record(user: str, record: RunFolder, told: Forgotten) -> None:
-    record.lock()
-    try:
-        told.withdrawn += _withdraw(user, VersionFile(record.path))
-        told.sessions += _rewrite(user, record.path)
-    finally:
-        record.unlock()
 
 
 def _rewrite(user: str, folder: Path) -> int:

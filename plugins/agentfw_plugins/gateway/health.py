@@ -1,8 +1,7 @@
 """What a service manager and a dashboard ask: is the gateway alive, does it take requests, and what has it done?
 
-`/healthz` and `/readyz` tell nothing about anybody, and need no key. `/metrics` is for the operator. No label of a
-figure names a user, a key or a session. The log of requests, one line of JSON each on stderr, never has what was said,
-an address's query or a header.
+`/healthz` and `/readyz` tell nothing about anybody, and need no key. `/metrics` is for the operator, and no label of a
+figure names a user, a key or a session. The log of requests never has what was said, an address's query or a header.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ try:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from .answers import error_answer, json_answer
+    from .handling import error_answer, json_answer
 except ImportError as error:
     raise MissingExtraError("the gateway", "web", module=error.name or "") from None
 
@@ -60,8 +59,6 @@ class Front:
 
 
 class Health:
-    """The health of a gateway in front of a live run, and its figures."""
-
     def __init__(self, live: LiveRun, line: Line) -> None:
         self.live, self.is_stopping, self._all = live, False, CollectorRegistry()
 
@@ -93,7 +90,6 @@ class Health:
 
     @property
     def hindrance(self) -> str:
-        """Why no request is taken, if so."""
         if self.is_stopping:
             return "it is being stopped"
         return "" if self.live.failure is None else self.live.failure.message
@@ -109,7 +105,6 @@ class Health:
         return Response(generate_latest(self._all), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
     def count_masked(self, counts: Mapping[str, int]) -> None:
-        """Count the secrets in what users typed."""
         for kind, count in counts.items():
             self._masked.labels(kind).inc(count)
 
@@ -118,7 +113,6 @@ class Health:
         self._until.labels(what).observe(seconds)
 
     def count_answer(self, answer: AnswerInProgress) -> None:
-        """Count an answer that is over."""
         if answer.seconds_to_first is not None:
             self._first.observe(answer.seconds_to_first)
         if answer.hung_up or answer.task.cancelled():

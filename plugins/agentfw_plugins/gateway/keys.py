@@ -2,11 +2,6 @@
 
 A key is 256 random bits, so nobody can guess it from its digest, however fast digests are computed. That's why SHA-256
 is enough, where a password would need a slow function.
-
-    keys = KeyFile(Path("runs/keys.json"))
-    secret = keys.add("ada")            # shown once, and stored nowhere
-    keys.find(secret)                   # Key(name="ada", user="ada", ...), or None
-    keys.revoke("ada")                  # holds from the next request on
 """
 
 from __future__ import annotations
@@ -31,8 +26,6 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}")
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What is stored of a key."""
-
     name: str
     digest: str
     created: str
@@ -43,14 +36,11 @@ class Key:
 
 
 class Keys:
-    """Keys, wherever they are kept."""
-
     place: str
     """Where they are, in words."""
 
     def __init__(self) -> None:
-        self._asked: dict[str, tuple[float, float]] = {}
-        """How many answers each key may still ask for, and as of when."""
+        self._asked: dict[str, tuple[float, float]] = {}  # how many answers each key may still ask for, and as of when
 
     @property
     def exists(self) -> bool:
@@ -69,11 +59,9 @@ class Keys:
         raise NotImplementedError
 
     def keys(self) -> Sequence[Key]:
-        """All keys, the oldest first."""
         return list(self.known().values())
 
     def find(self, secret: str) -> Key | None:
-        """The key with this secret."""
         # A look-up by digest says nothing about how much of a wrong key is right.
         return self.known().get(_digest(secret))
 
@@ -81,10 +69,8 @@ class Keys:
         """Add a key of a user, by default the one of the same name. Returns the secret, which is not stored."""
         user = name if user == "" else user
         if not _NAME.fullmatch(name):
-            raise UsageError(
-                f'"{name}" can\'t be the name of a key',
-                fix="use 1 to 100 letters and digits, and . _ @ + - after the first",
-            )
+            words = f'"{name}" can\'t be the name of a key'
+            raise UsageError(words, fix="use 1 to 100 letters and digits, and . _ @ + - after the first")
         if user is not None and not (user.isprintable() and len(user) <= 200):
             raise UsageError(f"{user!r} can't be a user", fix="use at most 200 printable characters")
         if any(key.name == name for key in self.keys()):
@@ -118,8 +104,7 @@ class KeyFile(Keys):
     def __init__(self, path: Path) -> None:
         super().__init__()
         self.path, self.place = path, str(path)
-        self._read: tuple[int, int, int] | None = None
-        """What tells the version of the file that was read from others."""
+        self._read: tuple[int, int, int] | None = None  # what tells the version of the file that was read from others
         self._keys = dict[str, Key]()
 
     @property
@@ -152,9 +137,8 @@ class KeyFile(Keys):
             self._read, self._keys = None, {}
         except (OSError, ValueError, KeyError, TypeError) as error:
             self._read, self._keys = None, {}
-            raise StorageError(
-                f"can't read the keys in {self.path}: {error}", fix="restore the file, or remove it and add keys again"
-            ) from error
+            words = f"can't read the keys in {self.path}: {error}"
+            raise StorageError(words, fix="restore the file, or remove it and add keys again") from error
         return self._keys
 
 

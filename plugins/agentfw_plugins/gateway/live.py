@@ -1,15 +1,13 @@
-"""Runs the gateway: in front of a live run until it is told to stop, or for the programs that an event loop runs.
-
-async with reachable(session) as url:
-    ...     # url is http://127.0.0.1:PORT/s/NAME, and NAME is known to nobody else
-"""
+"""Runs the gateway: in front of a live run until it is told to stop, or for the programs that an event loop runs."""
 
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary
@@ -31,29 +29,23 @@ from agentfw.runs import (
 )
 
 from ..serving import serving
-from .answering import Line
+from .answering import OWN, Line, served_models
 from .app import Gateway
-from .callers import Callers
+from .handling import Callers
 from .health import Front, Health
 from .keys import KeyFile, Keys
 from .learning.learning import Learning
-from .logins import Logins
-from .models import OWN, served_models
-from .page import Page
+from .page import Logins, Page
 from .sessions.session_finder import CLOSED, LiveSessionFinder, OpenSessionFinder
 from .spans import Spans
 from .variants import FILE as VARIANTS
 from .variants import VariantFile
 
-_COUNTS = "budget"
-"""The hook that every gateway has, limits or not."""
-_PASSED_ON = 1000
-"""Maximum number of answers at once in front of a provider, who has limits of its own."""
+_COUNTS = "budget"  # the hook that every gateway has, limits or not
+_PASSED_ON = 1000  # maximum number of answers at once in front of a provider, who has limits of its own
 
 
 class Limits(NamedTuple):
-    """Who is served, and how much."""
-
     models: Sequence[str] = ()
     keys: Sequence[str] = ()
     key_file: Path | None = None
@@ -81,22 +73,15 @@ class Stop:
     """Tells a gateway to stop. Told twice, it doesn't wait for the answers in progress."""
 
     def __init__(self) -> None:
-        self._event, self.hurry, self.keeps_sessions = asyncio.Event(), asyncio.Event(), False
+        self.told, self.hurry, self.keeps_sessions = asyncio.Event(), asyncio.Event(), False
 
     def set(self, *, keeps_sessions: bool = False) -> None:
         """Stop. Sessions end, or are kept for a process that continues the run."""
-        if self._event.is_set():
+        if self.told.is_set():
             self.hurry.set()
         else:
             self.keeps_sessions = keeps_sessions
-            self._event.set()
-
-    @property
-    def is_set(self) -> bool:
-        return self._event.is_set()
-
-    async def wait(self) -> None:
-        await self._event.wait()
+            self.told.set()
 
 
 def opened(runs: Path, resume: str | None = None, *, again: Again = "", **given: Any) -> LiveRun:
@@ -130,14 +115,22 @@ def spec_values(
         return SpecValues({}).then(f"spec {start}", {**given, "environment": shipped["environment"]})
 
     values: dict[str, Any] = chosen_values(host, started, None, spec, runs=runs, options=options)
-    named = [each if isinstance(each, str) else each["name"] for each in values.get("hooks", ())]
-    if start == "serve" and _COUNTS not in named:
-        values = {**values, "hooks": [*values.get("hooks", ()), _COUNTS]}
+    hooks = values.get("hooks", ())
+    if start == "serve" and _COUNTS not in [each if isinstance(each, str) else each["name"] for each in hooks]:
+        values = {**values, "hooks": [*hooks, _COUNTS]}
     if models:
         values = {**values, "models": [_model(text, host, runs) for text in models]}
     values = apply_assignments(values, parse_assignments(assignments))
     for text in fallbacks:
-        values = _with_fallback(values, text)
+        name, _, other = text.partition("=")
+        known = values.get("models", ())
+        if name == OWN:
+            values = {**values, "fallback": other}
+        elif other and name in [one.get("alias") for one in known]:
+            known = [{**one, "fallback": other} if one["alias"] == name else one for one in known]
+            values = {**values, "models": known}
+        else:
+            raise UsageError(f"--fallback {text}: there is no model {name}", fix="write --fallback NAME=OTHER")
     parsed = parse_spec(values)
     if parsed.policy.name == "scripted" and not {"rule", "replies"} & parsed.policy.settings.keys():
         raise SettingsError(
@@ -169,21 +162,10 @@ def limits_of(live: LiveRun, limits: Limits, names: Sequence[str], at_once: int 
 def _model(text: str, host: Host, runs: Path) -> dict[str, Any]:
     name, _, policy = text.partition("=")
     if not name or not policy:
-        raise UsageError(
-            f"--also {text}: there is no policy", fix="write --also NAME=POLICY, such as --also fast=openai"
-        )
+        fix = "write --also NAME=POLICY, such as --also fast=openai"
+        raise UsageError(f"--also {text}: there is no policy", fix=fix)
     chosen = policy_of_run(host, policy, runs)
     return {"alias": name, **(chosen if isinstance(chosen, dict) else {"name": chosen})}
-
-
-def _with_fallback(values: dict[str, Any], text: str) -> dict[str, Any]:
-    name, _, other = text.partition("=")
-    if name == OWN:
-        return {**values, "fallback": other}
-    models = [dict(model) for model in values.get("models", ())]
-    if not other or name not in [model.get("alias") for model in models]:
-        raise UsageError(f"--fallback {text}: there is no model {name}", fix="write --fallback NAME=OTHER")
-    return {**values, "models": [{**one, "fallback": other} if one["alias"] == name else one for one in models]}
 
 
 async def serve_until(
@@ -215,7 +197,7 @@ async def serve_until(
         gateway, health, caring = await reading.enter_async_context(gateway_of(live, limits, learning))
         front.app = gateway.app
         ready(url)
-        waiting = asyncio.create_task(stop.wait())
+        waiting = asyncio.create_task(stop.told.wait())
         await asyncio.wait({waiting, caring}, return_when=asyncio.FIRST_COMPLETED)
         health.is_stopping = True
         waiting.cancel()
@@ -231,8 +213,19 @@ async def gateway_of(
 
     At the end, answers that are still in progress are cut off.
     """
-    finder, keys = await _finder(live, limits)
-    line = Line(at_once=limits.concurrency, waiting=limits.queue, patience=limits.queue_timeout)
+    most, idle, patience = limits.sessions, limits.idle, limits.queue_timeout
+    finder: LiveSessionFinder
+    keys: Keys | None
+    if limits.shared:
+        from .sessions.shared_session_finder import SharedSessionFinder
+
+        shared = partial(SharedSessionFinder, most=most, idle=idle, patience=patience, keep_ended=limits.keep_ended)
+        finder = found = await asyncio.to_thread(shared, live, limits.shared)
+        keys = found.keys
+    else:
+        finder = LiveSessionFinder(live, most=most, idle=idle, default_user=limits.default_user)
+        keys = KeyFile(limits.key_file) if limits.key_file else None
+    line = Line(at_once=limits.concurrency, waiting=limits.queue, patience=patience)
     health = Health(live, line)
     if learning is not None:
         await learning.ready()
@@ -252,8 +245,8 @@ async def gateway_of(
     )
 
     async def care() -> None:
-        looking = finder.reading.decide(variants)
-        await asyncio.gather(finder.care(), looking, *([] if learning is None else [learning.run()]))
+        learns = [learning.run()] if learning is not None else []
+        await asyncio.gather(finder.care(), finder.reading.decide(variants), *learns)
 
     caring = asyncio.create_task(care())
     yield gateway, health, caring
@@ -264,25 +257,6 @@ async def gateway_of(
     await finder.close()
 
 
-async def _finder(live: LiveRun, limits: Limits) -> tuple[LiveSessionFinder, Keys | None]:
-    if not limits.shared:
-        keys = KeyFile(limits.key_file) if limits.key_file else None
-        most, idle = limits.sessions, limits.idle
-        return LiveSessionFinder(live, most=most, idle=idle, default_user=limits.default_user), keys
-    from .sessions.shared_session_finder import SharedSessionFinder
-
-    finder = await asyncio.to_thread(
-        SharedSessionFinder,
-        live,
-        limits.shared,
-        most=limits.sessions,
-        idle=limits.idle,
-        patience=limits.queue_timeout,
-        keep_ended=limits.keep_ended,
-    )
-    return finder, finder.keys
-
-
 async def until_free(live: LiveRun, stop: Stop, seconds: float, tell: Callable[[str], object]) -> None:
     """Wait while an earlier process still works on the run, and tell which one."""
     end = time.monotonic() + seconds
@@ -291,7 +265,7 @@ async def until_free(live: LiveRun, stop: Stop, seconds: float, tell: Callable[[
             f"process {live.folder.owner} serves {shown_path(live.folder.path)}/ already; waiting {seconds:.0f} s for "
             "its end (to serve beside it, with a record of its own: agentfw serve --new)"
         )
-    while live.folder.state == "running" and time.monotonic() < end and not stop.is_set:
+    while live.folder.state == "running" and time.monotonic() < end and not stop.told.is_set():
         await asyncio.sleep(0.1)
 
 
@@ -318,7 +292,8 @@ async def reachable(session: Session) -> AsyncIterator[str]:
         shared.users += 1
         if shared.users == 1:
             shared.url = await shared.stack.enter_async_context(serving(shared.gateway.app, "127.0.0.1", 0))
-    name = shared.finder.open(session)
+    name = f"p-{secrets.token_hex(12)}"
+    shared.finder.sessions[name] = session
     try:
         yield f"{shared.url}/s/{name}"
         await shared.gateway.answers.finish(session)

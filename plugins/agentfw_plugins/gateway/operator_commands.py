@@ -1,10 +1,5 @@
 """`agentfw serve keys` and `agentfw serve sessions`: who has a key of the gateway, and what is deleted of a database.
 
-    agentfw serve keys add ada --per-minute 60
-    agentfw serve keys list
-    agentfw serve keys revoke ada
-    agentfw serve sessions delete postgresql://db.example.org/agentfw --before 2026-08-01 --yes
-
 This module is imported for --help, so each command imports what it needs.
 """
 
@@ -55,21 +50,12 @@ def keys() -> None:
 @click.option("--any-user", is_flag=True, help="Let the program that has the key name the user in each request.")
 @click.option("--per-minute", type=click.IntRange(1), help="Maximum number of answers in a minute.")
 @_where
-def add(
-    name: str,
-    user: str | None,
-    any_user: bool,
-    per_minute: int | None,
-    runs: Path,
-    shared: str,
-    out: Out,
-) -> None:
+def add(name: str, user: str | None, any_user: bool, per_minute: int | None, runs: Path, shared: str, out: Out) -> None:
     """Make a key, and print it. It is shown once; only its digest is stored."""
     if user is not None and any_user:
         raise UsageError("--user and --any-user exclude each other", fix="leave one of them out")
     place = keys_at(runs, shared)
-    whose = None if any_user else user or ""
-    secret = place.add(name, user=whose, per_minute=per_minute)
+    secret = place.add(name, user=None if any_user else user or "", per_minute=per_minute)
     show(out, {"name": name, "user": None if any_user else user or name, "key": secret}, secret)
     if not out.json:
         out.note(f"the key of {name}, in {place.place}; it is not shown again")
@@ -83,9 +69,8 @@ def list_(runs: Path, shared: str, out: Out) -> None:
     if out.json:
         out.data([{name: value for name, value in asdict(key).items() if name != "digest"} for key in found])
         return
-    rows = [
-        [key.name, "any" if key.user is None else key.user, str(key.per_minute or ""), key.created] for key in found
-    ]
+    named = [(key, "any" if key.user is None else key.user) for key in found]
+    rows = [[key.name, user, str(key.per_minute or ""), key.created] for key, user in named]
     out.table(["key", "user", "a minute", "since"], rows, right=(2,))
 
 

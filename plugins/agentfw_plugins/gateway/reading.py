@@ -2,10 +2,6 @@
 
 A request that names a user is shown the sessions of that user only, and one with a key those of that key. Whoever runs
 the gateway and names nobody is shown all.
-
-    reading = Reading(live)
-    await reading.sessions(caller)
-    await reading.session(caller, "tea")
 """
 
 from __future__ import annotations
@@ -26,7 +22,7 @@ from ..rewards.measured import is_feedback
 from ..view.index import Index
 from ..view.index_rows import PART_OF
 from ..view.pages import because
-from .callers import Caller
+from .handling import Caller
 from .learning.ratings import why_ignored
 from .variants import Comparison, VariantFile, decisions, rated_sessions, results, sessions_below
 
@@ -34,6 +30,8 @@ if TYPE_CHECKING:
     from .learning.learning import Learning
 
 PAGE = 100
+_OF_MESSAGE, _OF_TURN = ("role", "content", "answers"), ("shown", "text", "failures", "finish", "version", "model")
+"""What is told as it is."""
 _BEGINNING = 120
 _LOOK = 2.0  # seconds between two looks at what was rated
 
@@ -43,45 +41,41 @@ class Reading:
 
     def __init__(self, live: LiveRun) -> None:
         self.live = live
-        self._ended: dict[str, dict[str, Any]] = {}
-        """What the list says of sessions that have ended, by name."""
+        self._ended: dict[str, dict[str, Any]] = {}  # what the list says of sessions that have ended, by name
         self.learning: Learning | None = None
         """What says whether feedback teaches a version, if versions are made."""
 
     def ended(self, episode: Episode, reward: float) -> None:
-        """Keep what the list says of a session, which is in memory no more."""
         self._ended[episode.task.query] = listed(episode, reward)
 
     async def sessions(self, caller: Caller, before: int | None = None) -> dict[str, Any]:
         """The newest sessions, from the one before number `before`. `more` says whether there are older ones."""
         await self._load()
-        # Only those that are shown are looked at closely: there may be thousands.
-        rows: list[tuple[int, str, str, Episode | dict[str, Any]]]
-        rows = [(row["number"], row["user"], name, row) for name, row in self._ended.items()]
-        live = [one.episode for one in self.live.sessions.values()]
-        rows += [(one.task.index, one.task.user, one.task.query, one) for one in live]
         end = sys.maxsize if before is None else before
         is_anybodys = caller.key is None and not caller.user
-        seen = [
-            row
-            for row in rows
-            if row[0] < end and row[2].startswith(caller.space) and (is_anybodys or row[1] == caller.user)
-        ]
-        seen.sort(key=lambda row: row[0], reverse=True)
-        found = [listed(one) if isinstance(one, Episode) else one for _, _, _, one in seen[:PAGE]]
-        shown = [{**row, "session": row["session"].removeprefix(caller.space)} for row in found]
+
+        def is_seen(number: int, user: str, name: str) -> bool:
+            return number < end and name.startswith(caller.space) and (is_anybodys or user == caller.user)
+
+        # Only those that are shown are looked at closely: there may be thousands.
+        live = [one.episode for one in self.live.sessions.values()]
+        seen: dict[int, Episode | dict[str, Any]] = {
+            one.task.index: one for one in live if is_seen(one.task.index, one.task.user, one.task.query)
+        }
+        seen |= {row["number"]: row for name, row in self._ended.items() if is_seen(row["number"], row["user"], name)}
+        found = [seen[number] for number in sorted(seen, reverse=True)[:PAGE]]
+        rows = [listed(one) if isinstance(one, Episode) else one for one in found]
+        shown = [{**row, "session": row["session"].removeprefix(caller.space)} for row in rows]
         return {"sessions": shown, "more": len(seen) > PAGE}
 
     async def session(self, caller: Caller, shown: str) -> dict[str, Any]:
-        """One session with everything that was said in it."""
-        found = await self._find(caller.space + shown)
-        if found is None:
+        if (found := await self._find(caller.space + shown)) is None:
             raise BadRequest("there is no such session", 404, code="no_such_session")
         episode, reward = found
         caller.check(episode.task.user)
         row = listed(episode, reward)
         if self.learning is not None:
-            metric = self.learning.metric
+            metric = self.learning.served.state.metric
             row["feedback"] = [{**one, "why": why_ignored(episode, metric, one)} for one in row["feedback"]]
         return {**row, **_told(episode), "session": shown}
 
@@ -128,8 +122,7 @@ class Reading:
 
     async def _load(self) -> None:
         """Read what the list says of sessions that ended in an earlier process."""
-        missing = self.live.ended.keys() - self._ended.keys()
-        if not missing:
+        if not (missing := self.live.ended.keys() - self._ended.keys()):
             return
         folder = self.live.folder
         rewards = {line["episode"]: float(line["reward"]) for line in await asyncio.to_thread(folder.metrics)}
@@ -171,22 +164,15 @@ def _told(episode: Episode) -> dict[str, Any]:
         for i, place in enumerate(turn.shown):
             message = episode.messages[place]
             if message.role == "assistant" and place not in answers:  # each message has one path to it
-                answers[place] = next(
-                    (
-                        one.index
-                        for one in below.get(turn.shown[:i], ())
-                        if message.calls == one.calls and message.content in (said[one.index], one.text)
-                    ),
-                    None,
-                )
+                given = [one for one in below.get(turn.shown[:i], ()) if one.calls == message.calls]
+                same = (one.index for one in given if message.content in (said[one.index], one.text))
+                answers[place] = next(same, None)
     return {
         "recalled": [{**one, "because": because(one.get("why"))} for one in recalled],
         "messages": [
             {
-                "role": message.role,
-                "content": message.content,
+                **{name: getattr(message, name) for name in _OF_MESSAGE},
                 "calls": [_call(call) for call in message.calls],
-                "answers": message.answers,
                 "failed": message.answers in failed,
                 "answer": answers.get(place),
             }
@@ -194,18 +180,13 @@ def _told(episode: Episode) -> dict[str, Any]:
         ],
         "turns": [
             {
+                **{name: getattr(turn, name) for name in _OF_TURN},
                 "turn": turn.index,
-                "shown": turn.shown,
                 "said": words,
-                "text": turn.text,
                 "calls": [_call(call) for call in turn.calls],
-                "failures": turn.failures,
-                "finish": turn.finish,
                 "tokens": turn.count,
                 "exact": bool(turn.token_ids),
                 "seconds": round(turn.ended - turn.started, 3),
-                "version": turn.version,
-                "model": turn.model,
                 "recalled": [place for place, one in enumerate(recalled) if one.get("message") in turn.shown],
                 "goes_on": turn.index in carried_out,
             }

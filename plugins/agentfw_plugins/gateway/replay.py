@@ -1,9 +1,5 @@
 """`agentfw serve replay`: the questions of recorded sessions, asked again of another variant.
 
-    agentfw serve replay last --variant terse:prompt=terse.md
-    agentfw serve replay last --variant big:model=gpt-5 --user ada --limit 50
-    agentfw serve replay RUN --session tea --policy last      the newest version of a training
-
 Each question is asked with the conversation as it was recorded up to it, so that answers can be compared one by one.
 Calls are not carried out. The answers are a run of their own, whose sessions have the names and numbers of the old
 ones, by which `agentfw view` puts the two beside each other. This module is imported for --help, so the command imports
@@ -24,15 +20,7 @@ from agentfw import Episode, Host
 from agentfw.boundary.settings_input import parse_assignments
 from agentfw.errors import AgentfwError, UsageError
 from agentfw.printing.out import Out, counted
-from agentfw.runs import (
-    LiveRun,
-    RunFolder,
-    apply_assignments,
-    find_run,
-    parse_spec,
-    policy_of_run,
-    read_sessions,
-)
+from agentfw.runs import LiveRun, RunFolder, apply_assignments, find_run, parse_spec, policy_of_run, read_sessions
 
 from ..command_options import json_option, runs_option, set_option, show
 from .learning.version_file import VersionFile
@@ -72,10 +60,8 @@ def replay(
     source = find_run(runs, run)
     variant = read_variants([text])[1] if text else Variant("again")
     if not variant.remembers:
-        raise UsageError(
-            "memory can't be left out of recorded conversations: what was recalled is in their messages",
-            fix="compare it in service: agentfw serve variants start",
-        )
+        words = "memory can't be left out of recorded conversations: what was recalled is in their messages"
+        raise UsageError(words, fix="compare it in service: agentfw serve variants start")
     episodes = [one for one in read_sessions(source.path, session) if one.turns and user in (None, one.task.user)]
     episodes = episodes[-limit:] if limit else episodes
     if not episodes:
@@ -99,13 +85,13 @@ def replay(
         "cost before": sum(old.usage.cost or 0.0 for old, _ in pairs),
         "compare": f"{_VIEW}/runs?{urlencode(names)}",
     }
-    count = f"{counted(len(pairs), 'answer')} of {variant.name} in {live.folder.path}/, {told['same']} as before"
-    show(out, told, count)
-    if out.json:
-        return
-    for failure in sorted({*failures}):
+    show(
+        out, told, f"{counted(len(pairs), 'answer')} of {variant.name} in {live.folder.path}/, {told['same']} as before"
+    )
+    for failure in () if out.json else sorted({*failures}):
         out.warning(failure)
-    out.line(f"compare: agentfw view --runs {runs}   then open {told['compare']}")
+    if not out.json:
+        out.line(f"compare: agentfw view --runs {runs}   then open {told['compare']}")
 
 
 def _spec(
@@ -121,9 +107,8 @@ def _spec(
         file = VersionFile(source.path)
         known = {one.name: one for one in (file.read().versions if file.exists else ()) if one.adapter}
         if variant.version not in known:
-            raise UsageError(
-                f"{source.path} has no version {variant.version} that was served", fix="see: agentfw serve versions"
-            )
+            words = f"{source.path} has no version {variant.version} that was served"
+            raise UsageError(words, fix="see: agentfw serve versions")
         policy["settings"]["adapter"] = str(file.fetch(known[variant.version]))
     values = {"environment": spec["environment"]["name"], "policy": policy, "seed": spec["seed"], "hooks": ["budget"]}
     return dict(apply_assignments(values, parse_assignments(assignments)))

@@ -1,12 +1,9 @@
 """OpenTelemetry spans that an agent sends beside its requests, kept beside the record of its session.
 
-The exporter of the agent needs one address, to which it adds `/v1/traces`:
-
-    OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:8765/s/NAME
-
-Without a session in the address, the attribute `session.id` or `gen_ai.conversation.id` of one span names that of its
-trace. Each session has a file, `spans/SESSION.jsonl` in the folder of the run, and so has each trace of which some
-spans came without a name. What was received is on disk before the answer. `agentfw view` shows it.
+Its exporter needs `OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:8765/s/NAME`. Without a session in the address, the
+attribute `session.id` or `gen_ai.conversation.id` of one span names that of its trace. Each session has a file,
+`spans/SESSION.jsonl` in the folder of the run, and so has each trace of which some spans came without a name. What was
+received is on disk before the answer. `agentfw view` shows it.
 """
 
 from __future__ import annotations
@@ -27,7 +24,7 @@ from agentfw.runs import Journal, make_folder
 
 from ..protocols import BadRequest
 from ..view.waterfall import spans_file
-from .answers import bytes_of
+from .handling import bytes_of
 from .sessions.session_finder import SESSION_NAME
 
 if TYPE_CHECKING:
@@ -35,17 +32,13 @@ if TYPE_CHECKING:
     from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 _NAMES = ("session.id", "gen_ai.conversation.id")
-_LONGEST = 20_000
-"""Characters of an attribute that are kept."""
+_LONGEST = 20_000  # characters of an attribute that are kept
 _JSON, _PROTOBUF = "application/json", "application/x-protobuf"
 
 
 class Spans:
-    """Receives spans for the sessions of a run."""
-
     def __init__(self, run: Path) -> None:
-        self._run = run
-        self._lock = asyncio.Lock()
+        self._run, self._lock = run, asyncio.Lock()
 
     async def receive(self, request: Request) -> Response:
         """Keep the spans of a request, in protobuf or JSON."""
@@ -68,7 +61,11 @@ class Spans:
                 sent.ParseFromString(raw)
         except (DecodeError, ParseError, UnicodeDecodeError) as error:
             raise BadRequest(f"these are no spans of OTLP/HTTP: {error}") from None
-        hexed: Callable[[bytes], str] = _hex_of_json if is_json else bytes.hex
+
+        def hexed(read: bytes) -> str:
+            """An id. In JSON, OTLP has it in base 16, and protobuf's reader has taken it for base 64."""
+            return b64encode(read).decode().lower() if is_json else read.hex()
+
         found: dict[str, list[dict[str, Any]]] = {}
         for resource in sent.resource_spans:
             about = _values(resource.resource.attributes)
@@ -78,9 +75,8 @@ class Spans:
                     line["service"] = str(about.get("service.name", ""))
                     named = {**about, **line["attributes"]}
                     name = session or next((str(named[key]) for key in _NAMES if key in named), "")
-                    file = (
-                        f"{request.state.caller.space}{name}" if SESSION_NAME.fullmatch(name) else f"~{line['trace']}"
-                    )
+                    of_session = f"{request.state.caller.space}{name}"
+                    file = of_session if SESSION_NAME.fullmatch(name) else f"~{line['trace']}"
                     found.setdefault(file, []).append(line)
         async with self._lock:  # two requests at once may be of one session
             await asyncio.to_thread(self._write, found)
@@ -104,11 +100,6 @@ def _line(span: Span, hexed: Callable[[bytes], str]) -> dict[str, Any]:
         "error": (span.status.message[:_LONGEST] or "failed") if span.status.code == 2 else "",
         "attributes": _values(span.attributes),
     }
-
-
-def _hex_of_json(read: bytes) -> str:
-    """An id in JSON. OTLP has it in base 16, and protobuf's reader has taken it for base 64."""
-    return b64encode(read).decode().lower()
 
 
 def _values(attributes: Iterable[KeyValue]) -> dict[str, Any]:

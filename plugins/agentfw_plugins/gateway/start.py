@@ -1,26 +1,44 @@
-"""What `agentfw serve` begins with where nothing else is asked for, and what it says of itself at the start."""
+"""What `agentfw serve` begins with where nothing else is asked for, and what it says of itself at the start.
+
+That is the provider that the environment names. It is asked once for its list of models, which costs nothing. One that
+doesn't answer is still served: it may start later, or have no list.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
-from agentfw.errors import MissingExtraError, SettingsError
+from agentfw import Policy, Request
+from agentfw.errors import AgentfwError, MissingExtraError, SettingsError, UpstreamError
 from agentfw.printing.out import counted, shown_path
+from agentfw.request import Forwarded
 from agentfw.runs import LiveRun
 
 from ..memories import translated_errors
 from ..models.checkpoint import version_name
+from .answering import version_folder
+from .handling import LOOPBACK
 from .live import Limits
-from .models import version_folder
-from .provider import check_address, look, providers
 
 _MEMORY = "skillgraph"
 _FILE = "memory.db"
+_DEADLINE = 5.0  # seconds for the question at the start
+_SHOWN = 4
+_PROVIDERS = {
+    "OPENAI": ("https://api.openai.com/v1", {}),
+    "ANTHROPIC": ("https://api.anthropic.com/v1", {"protocol": "messages", "api_key_header": "x-api-key"}),
+}
+_PLACEHOLDER = re.compile(
+    r"[<>{}$]|\.\.\.|\byour\b|^my\b|\.(example|invalid|test)$|(^|\.)example\.(com|org|net)$", re.IGNORECASE
+)
 
 
 def with_defaults(
@@ -31,33 +49,29 @@ def with_defaults(
     It will be at this host and port. Gateways that share sessions don't get a memory which only one would have. With
     `by_model`, the provider's model decides what the memory keeps of what users say.
     """
-    given = {**given}
-    chosen = (
-        given["policy"]
-        or given["model"]
-        or given["spec"]
-        or any(text.startswith("policy") for text in given["assignments"])
-    )
-    if not chosen:
-        found = providers(os.environ, host, port)
-        given["policy"] = found.policy
-        given["assignments"] = (*found.assignments, *given["assignments"])
-        given["models"] = [*found.models, *given["models"]]
+    given, assignments = {**given}, [*given["assignments"]]
+
+    def sets(name: str) -> bool:
+        return any(text.startswith(name) for text in assignments)
+
+    if not (given["policy"] or given["model"] or given["spec"] or sets("policy")):
+        found, models = _providers(host, port)
+        given |= {"policy": "openai", "models": [*models, *given["models"]]}
+        assignments[:0] = found
     if given["memories"] == ("none",):
         given["memories"] = ()
     elif not (given["memories"] or given["spec"] or shared) and all(map(find_spec, ("snowballstemmer", "igraph"))):
         given["memories"] = (_MEMORY,)
-    place = f"memory.{_MEMORY}.path"
-    if _MEMORY in given["memories"] and not shared and not any(text.startswith(place) for text in given["assignments"]):
-        given["assignments"] = (*given["assignments"], f"{place}={runs.absolute() / _FILE}")
-    if shared and f"{place}={shared}" in given["assignments"]:
+    place, ledger = f"memory.{_MEMORY}.path", "hook.budget.ledger"
+    if _MEMORY in given["memories"] and not shared and not sets(place):
+        assignments.append(f"{place}={runs.absolute() / _FILE}")
+    if shared and f"{place}={shared}" in assignments:
         # The same database notes later what the memory has heard.
-        given["assignments"] = (f"memory.{_MEMORY}.hearing_waits=false", *given["assignments"])
-    ledger = "hook.budget.ledger"
-    if shared and not any(text.startswith(ledger) for text in given["assignments"]):
-        given["assignments"] = (*given["assignments"], f"{ledger}={shared}")
+        assignments.insert(0, f"memory.{_MEMORY}.hearing_waits=false")
+    if shared and not sets(ledger):
+        assignments.append(f"{ledger}={shared}")
     if by_model:
-        known = dict(text.partition("=")[::2] for text in given["assignments"])
+        known = dict(text.partition("=")[::2] for text in assignments)
         url, protocol = known.get("policy.base_url", ""), known.get("policy.protocol", "chat")
         if _MEMORY not in given["memories"] or given["policy"] != "openai" or not url or protocol != "chat":
             raise SettingsError(
@@ -66,14 +80,12 @@ def with_defaults(
                 "--set memory.skillgraph.writer_url=http://localhost:8000/v1",
             )
         writer = {"url": url, "model": known.get("policy.model", ""), "key_env": known.get("policy.api_key_env", "")}
-        chosen = (f"memory.{_MEMORY}.writer_{name}={value}" for name, value in writer.items() if value)
-        given["assignments"] = (*chosen, *given["assignments"])  # in front, so that what the user sets counts
-    return given
+        # In front, so that what the user sets counts.
+        assignments[:0] = [f"memory.{_MEMORY}.writer_{name}={value}" for name, value in writer.items() if value]
+    return {**given, "assignments": tuple(assignments)}
 
 
 class Start(NamedTuple):
-    """A gateway that is about to serve."""
-
     live: LiveRun
     limits: Limits
     key_variable: str
@@ -96,8 +108,7 @@ class Start(NamedTuple):
     def policy(self) -> str:
         """What answers, in words: the policy, and the version of a training if it is one."""
         choice = self.live.assembly.spec.policy
-        folder = version_folder(choice)
-        if folder is None:
+        if (folder := version_folder(choice)) is None:
             return choice.name
         run = next((parent.name for parent in folder.parents if (parent / "run.json").is_file()), "")
         return f"{choice.name}, version {version_name(folder)}" + (f" of {run}" if run else "")
@@ -130,23 +141,6 @@ class Start(NamedTuple):
         known = len(self.live.sessions) + len(self.live.ended)
         where = f"{counted(known, 'session')}, {shown_path(self.live.folder.path)}/"
         yield f"record: {where if self.live.keeps else 'what --sessions names'}"
-        yield from self._keys()
-
-    def remembered(self) -> str:
-        """How much is remembered, in words."""
-        choice = next((each for each in self.live.assembly.spec.memories if each.name == _MEMORY), None)
-        path = getattr(choice and choice.checked, "path", "")
-        if choice is None or not path:
-            return ", ".join(each.name for each in self.live.assembly.spec.memories)
-        if not Path(path).is_file():
-            return f"nothing yet, {shown_path(Path(path))}"
-        from agentfw_memory import SkillGraph
-
-        with translated_errors(), SkillGraph.open(path, tenant=getattr(choice.checked, "tenant", "")) as graph:
-            items, users = graph.admin.stats().nodes.get("skill", 0), len(graph.admin.owners())
-        return f"{counted(users, 'user')}, {counted(items, 'item')}, {shown_path(Path(path))}"
-
-    def _keys(self) -> Iterator[str]:
         named = dict.fromkeys(str(getattr(choice.checked, "api_key_env", "")) for choice in self._choices)
         for variable in filter(None, named):
             if self.limits.upstream_key == "callers":
@@ -162,3 +156,80 @@ class Start(NamedTuple):
             yield f"keys of the gateway: {' and '.join(filter(None, (self.key_variable, of_users)))}"
         else:
             yield "keys of the gateway: none, so whoever can log in on this machine can read and lead all sessions"
+
+    def remembered(self) -> str:
+        """How much is remembered, in words."""
+        choice = next((each for each in self.live.assembly.spec.memories if each.name == _MEMORY), None)
+        path = getattr(choice and choice.checked, "path", "")
+        if choice is None or not path:
+            return ", ".join(each.name for each in self.live.assembly.spec.memories)
+        if not Path(path).is_file():
+            return f"nothing yet, {shown_path(Path(path))}"
+        from agentfw_memory import SkillGraph
+
+        with translated_errors(), SkillGraph.open(path, tenant=getattr(choice.checked, "tenant", "")) as graph:
+            items, users = graph.admin.stats().nodes.get("skill", 0), len(graph.admin.owners())
+        return f"{counted(users, 'user')}, {counted(items, 'item')}, {shown_path(Path(path))}"
+
+
+def _providers(host: str, port: int) -> tuple[list[str], list[str]]:
+    """The assignments, and the models besides that of the policy, for the providers that the environment names."""
+    assignments, models = list[str](), list[str]()
+    for name, (usual, settings) in _PROVIDERS.items():
+        url = os.environ.get(f"{name}_BASE_URL", "").strip()
+        if not (url or os.environ.get(f"{name}_API_KEY", "").strip()):
+            continue
+        if url and name == "ANTHROPIC" and not urlsplit(url).path.rstrip("/"):
+            url = f"{url.rstrip('/')}/v1"  # its clients add the version themselves
+        check_address(url or usual)
+        parts = urlsplit(url)
+        if parts.hostname in (host, *LOOPBACK) and parts.port == port:
+            words = f"{name}_BASE_URL is the address of this gateway itself"
+            raise SettingsError(words, fix=f"unset {name}_BASE_URL here, or set it to your provider's address")
+        values = {"base_url": url or usual, "api_key_env": f"{name}_API_KEY", **settings}
+        where = f"model.{name.lower()}" if assignments else "policy"
+        models += [f"{name.lower()}=openai"] if assignments else []
+        assignments += [f"{where}.{key}={value}" for key, value in values.items()]
+    if not assignments:
+        raise SettingsError(
+            "there is no model to serve: neither a provider in the environment, nor --model or --policy",
+            fix="name your provider: export OPENAI_BASE_URL=https://api.openai.com/v1 (or ANTHROPIC_BASE_URL)\n"
+            "       a model of your own: agentfw serve --model smollm2, or ORG/NAME, a folder, or a GGUF file",
+        )
+    return assignments, models
+
+
+def check_address(url: str) -> None:
+    """Refuse the address of a page that shows how it is done, and one that lacks its beginning."""
+    if "://" not in url:
+        raise SettingsError(f"{url} is no address: it doesn't begin with http://", fix=f"write http://{url}")
+    try:
+        parts = urlsplit(url)
+        is_one = parts.hostname and parts.port != 0 and not _PLACEHOLDER.search(parts.hostname)
+    except ValueError:
+        is_one = False
+    if not is_one:
+        words = f"{url} is a placeholder, and no provider's address"
+        raise SettingsError(words, fix="use the address of your provider, such as https://api.openai.com/v1")
+
+
+async def look(policy: Policy, url: str, key_variable: str) -> str:
+    """What there is at an address, in words."""
+    try:
+        async with asyncio.timeout(_DEADLINE):
+            passed = await policy.forward(Request([]), Forwarded({}, "", "models", method="GET"))
+            reply = json.loads(passed.content)
+        rows = reply.get("data") or reply.get("models")
+        names = [str(row.get("id") or row["name"]) for row in rows]
+    except TimeoutError:
+        return f"{url} hasn't answered within {_DEADLINE:g} s; requests are passed on all the same"
+    except UpstreamError as error:
+        if error.status == 401 and key_variable:
+            return f"{url} refuses the key in {key_variable} (HTTP 401)"
+        if error.content:
+            return f"{url}, which lists no models (HTTP {error.status})"
+        return f"{url} can't be reached; requests are refused until it can"
+    except (AgentfwError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return f"{url}, which lists no models"
+    shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+    return f"{url}: {len(names)} model{'' if len(names) == 1 else 's'}" + (f" ({shown})" if names else "")

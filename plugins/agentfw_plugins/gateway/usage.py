@@ -1,9 +1,5 @@
 """What was spent: `agentfw serve usage`, `GET /usage`, and the figures of tokens and money in `/metrics`.
 
-    agentfw serve usage
-    agentfw serve usage --by model --since 2026-11-01
-    GET /usage?by=user&since=2026-11-01
-
 All three read the ledger (`hooks/ledger.py`), to which the hook `budget` of every gateway writes. A key of a user is
 told what was spent with it, and a request that names a user what theirs was. This module is imported for --help, so
 each command imports what it needs.
@@ -31,8 +27,7 @@ if TYPE_CHECKING:
 
     from agentfw.runs import LiveRun
 
-_BAR = 12
-"""Characters of the longest bar."""
+_BAR = 12  # characters of the longest bar
 
 
 @click.command()
@@ -42,13 +37,7 @@ _BAR = 12
 @click.option("--key", help="Only what was spent with this key.")
 @gateway_options("What the gateways spent that share these sessions.")
 def usage(
-    by: str,
-    since: datetime | None,
-    user: str | None,
-    key: str | None,
-    runs: Path,
-    shared: str,
-    out: Out,
+    by: str, since: datetime | None, user: str | None, key: str | None, runs: Path, shared: str, out: Out
 ) -> None:
     """Show how many tokens answers took, and what they cost.
 
@@ -75,9 +64,8 @@ def usage(
     columns = [by, "answers", "prompt", "cached", "generated", "cost", ""]
     out.table(columns, [*lines, cells(whole, "")], right=(1, 2, 3, 4, 5))
     if whole.estimated:
-        out.note(
-            f"{counted(whole.estimated, 'answer')} not counted by the provider, or broken off: estimated by length"
-        )
+        answers = counted(whole.estimated, "answer")
+        out.note(f"{answers} not counted by the provider, or broken off: estimated by length")
     if whole.unpriced:
         fix = "--set 'policy.prices.\"MODEL\".prompt=1.25' and .sampled, per million tokens"
         out.note(f"{counted(whole.unpriced, 'answer')} of a model without a known price, in no sum: {fix}")
@@ -122,8 +110,7 @@ class SpentFigures:
 async def spent(ledger: Ledger, request: Request) -> Response:
     """`GET /usage`."""
     from ..protocols import BadRequest, Body
-    from .answers import json_answer
-    from .callers import caller_of
+    from .handling import caller_of, json_answer
 
     caller = caller_of(request, Body({}))
     by, since = request.query_params.get("by", "model"), request.query_params.get("since", "")
@@ -133,7 +120,6 @@ async def spent(ledger: Ledger, request: Request) -> Response:
         since = datetime.strptime(since, "%Y-%m-%d").date().isoformat() if since else ""
     except ValueError:
         raise BadRequest("since must be a day, such as 2026-11-01", field="since") from None
-    rows = ledger.report(
-        by, since=since, user=caller.user or None, key=caller.key.name if caller.key is not None else None
-    )
+    key = caller.key.name if caller.key is not None else None
+    rows = ledger.report(by, since=since, user=caller.user or None, key=key)
     return json_answer(told(by, since, rows), headers={"cache-control": "no-store"})

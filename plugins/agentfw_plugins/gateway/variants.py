@@ -1,9 +1,5 @@
 """Variants of what a gateway does, each for a share of the users, compared by what these think of the answers.
 
-    agentfw serve variants start --variant terse:prompt=terse.md --variant big:model=gpt-5,weight=0.2 --sessions 300
-    agentfw serve variants
-    agentfw serve variants end
-
 A variant is another model, a text that is added to the system message, no memory, or a version of the policy. The
 gateway as it is is the variant `control`. A user gets the same variant as long as the comparison lasts; a session of
 nobody stays with one.
@@ -29,7 +25,7 @@ from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import click
 
@@ -44,8 +40,7 @@ from ..rewards.measured import Metric, is_feedback
 CONTROL, FILE, LEVEL = "control", "variants.json", 0.05
 NOTE = "variant"
 """The event of a session that says which variant it gets."""
-_LEAST_USERS = 3.0
-"""Of each variant. With fewer, nobody knows how much users differ."""
+_LEAST_USERS = 3.0  # of each variant. With fewer, nobody knows how much users differ.
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +68,6 @@ class Variant:
 
 @dataclass(slots=True)
 class Comparison:
-    """A comparison that goes on, or has ended."""
-
     variants: list[Variant]
     metric: str = ""
     sessions: int = 300
@@ -89,8 +82,7 @@ class Comparison:
 
     def of(self, who: str, space: str) -> Variant:
         """The variant of a user, or of a session of nobody."""
-        name = self.decided.get(self.team(space), "")
-        if not name:
+        if not (name := self.decided.get(self.team(space), "")):
             digest = blake2b(f"{self.began} {space}{who}".encode(errors="replace"), digest_size=8).digest()
             drawn = int.from_bytes(digest) / 2**64
             for one in self.variants:
@@ -155,18 +147,14 @@ def _variant(text: str) -> Variant:
         elif key in ("model", "version") and value:
             values[key] = value
         else:
-            raise UsageError(
-                f'"{setting}" says nothing about a variant',
-                fix="use model=NAME, prompt=FILE, memory=off, version=vN and weight=SHARE, with commas between them",
-            )
+            fix = "use model=NAME, prompt=FILE, memory=off, version=vN and weight=SHARE, with commas between them"
+            raise UsageError(f'"{setting}" says nothing about a variant', fix=fix)
     if not name or not (values.keys() - {"weight"}):
         raise UsageError(f'"{text}" is no variant', fix="write NAME:model=MODEL, or NAME:prompt=FILE")
     return Variant(name, **values)  # type: ignore[arg-type]
 
 
 class Rated(NamedTuple):
-    """What came of one session."""
-
     team: str
     user: str
     variant: str
@@ -174,8 +162,6 @@ class Rated(NamedTuple):
 
 
 class Result(NamedTuple):
-    """One variant beside the control."""
-
     team: str
     variant: str
     sessions: int
@@ -199,23 +185,18 @@ def rated_sessions(episodes: Iterable[Episode], comparison: Comparison) -> Itera
         notes = [one.data for one in episode.events if (one.kind, one.name) == ("session", NOTE)]
         if not notes or notes[-1].get("began") != comparison.began:
             continue
+        rated = (one.data for one in episode.events if is_feedback(one, metric.name))
+        # The share that is liked, or the number itself.
+        is_number = bool(metric.name and not metric.sign)
         newest = {
-            one.data.get("turn"): _outcome(metric, one.data["value"])
-            for one in episode.events
-            if is_feedback(one, metric.name)
+            one.get("turn"): float(one["value"]) if is_number else (metric.liking(one["value"]) + 1) / 2
+            for one in rated
         }
         if newest:
             space, colon, _ = episode.task.query.rpartition(":")
             user = episode.task.user or f"session {episode.task.query}"
             team = comparison.team(f"{space}{colon}")
             yield Rated(team, f"{space}:{user}", notes[-1]["variant"], sum(newest.values()) / len(newest))
-
-
-def _outcome(metric: Metric, value: float) -> float:
-    """A value as it is compared: the share that is liked, or the number itself."""
-    if metric.name and not metric.sign:
-        return float(value)
-    return (metric.liking(value) + 1) / 2
 
 
 def results(rated: Sequence[Rated], comparison: Comparison) -> list[Result]:
@@ -252,8 +233,7 @@ class _Arm(NamedTuple):
         sums: dict[str, list[float]] = {}
         for one in rated:
             sums.setdefault(one.user, []).append(one.value)
-        count = sum(map(len, sums.values()))
-        if not count:
+        if not (count := sum(map(len, sums.values()))):
             return cls(0, 0, math.nan, math.inf, 0.0)
         mean = sum(map(sum, sums.values())) / count
         effective = count**2 / sum(len(values) ** 2 for values in sums.values())
@@ -290,8 +270,7 @@ def decisions(found: Sequence[Result], comparison: Comparison) -> Mapping[str, s
 
 
 def _compared(file: VariantFile) -> Comparison:
-    comparison = file.read()
-    if comparison is None:
+    if (comparison := file.read()) is None:
         raise UsageError("nothing is compared", fix="agentfw serve variants start --variant terse:prompt=FILE")
     return comparison
 
@@ -322,29 +301,25 @@ def variants(context: click.Context, runs: Path, shared: str, out: Out) -> None:
     rated = _rated_in(shared, comparison.began) if shared else sessions_below(file.path.parent, comparison.began)
     found = results(list(rated_sessions(rated, comparison)), comparison)
     if out.json:
-        out.data({**asdict(comparison), "results": [_plain(one) for one in found]})
+        told = [one._asdict() | {"clear": one.clear} for one in found]
+        for row in told:  # JSON has no infinity
+            row |= {name: None for name, one in row.items() if isinstance(one, float) and not math.isfinite(one)}
+        out.data({**asdict(comparison), "results": told})
         return
     weights = {one.name: f"{one.weight:.0%}" for one in comparison.variants}
     rows = []
     for one in found:
-        told = ["", "", ""]
+        test = ["", "", ""]
         if one.variant != CONTROL and one.sessions:
-            told = [f"{one.difference:+.3f}", f"{one.z:+.2f}", f"{one.needed:.2f}{' clear' if one.clear else ''}"]
+            test = [f"{one.difference:+.3f}", f"{one.z:+.2f}", f"{one.needed:.2f}{' clear' if one.clear else ''}"]
         mean = f"{one.mean:.3f}" if one.sessions else ""
         served = "*" if comparison.decided.get(one.team, "") == one.variant else ""
-        rows.append(
-            [served, one.team, one.variant, weights[one.variant], str(one.sessions), str(one.users), mean, *told]
-        )
+        counts = [weights[one.variant], str(one.sessions), str(one.users), mean]
+        rows.append([served, one.team, one.variant, *counts, *test])
     columns = ["", "team", "variant", "share", "sessions", "users", comparison.metric or "liked"]
     out.table([*columns, "difference", "z", "clear from"], rows, right=(3, 4, 5, 6, 7, 8))
     for team, name in comparison.decided.items():
         out.line(f"{team or 'all users'} get {name} now")
-
-
-def _plain(result: Result) -> dict[str, Any]:
-    """A result as JSON values, in which there is no infinity."""
-    values = {**result._asdict(), "clear": result.clear}
-    return {name: None if isinstance(one, float) and not math.isfinite(one) else one for name, one in values.items()}
 
 
 @variants.command()

@@ -1,7 +1,5 @@
 """The hook `approve`: a person is asked before the named tools are called.
 
-    agentfw chat --policy openai --tool mcp --hook approve --set hook.approve.tools='["send_*", "delete_*"]'
-
 The question is asked where the person is: in the terminal of a run, in the chat, on the page of a gateway. Where nobody
 can be asked, or nobody answers in time, the call is refused, and the model is told so.
 """
@@ -17,8 +15,7 @@ from agentfw import Settings, hookimpl
 from agentfw.episode import Call
 from agentfw.hookspecs import Hook, Verdict
 
-_LONGEST = 500
-"""Characters of the arguments that a person is shown."""
+_LONGEST = 500  # characters of the arguments that a person is shown
 
 
 class ApproveSettings(Settings):
@@ -43,6 +40,5 @@ class Approve(Hook):
         arguments = json.dumps(dict(call.arguments), ensure_ascii=False)
         if len(arguments) > _LONGEST:
             arguments = f"{arguments[:_LONGEST]}... ({len(arguments):,} characters)"
-        return Verdict(
-            "ask", f"The model wants to call {call.name} with {arguments}. Allow it?", self._settings.seconds
-        )
+        question = f"The model wants to call {call.name} with {arguments}. Allow it?"
+        return Verdict("ask", question, self._settings.seconds)

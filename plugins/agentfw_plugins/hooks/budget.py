@@ -1,16 +1,11 @@
 """The hook `budget`: counts what users, keys of a gateway and the run spend, and refuses what is beyond their limits.
 
-    agentfw serve --set hook.budget.day.user_money=1 --set hook.budget.keys.team.month_money=20
-    agentfw run inbox --hook budget --set hook.budget.run_tokens=200000
-
-Every gateway has it, and counts with it. What is beyond a limit is refused: a gateway answers 429, and a run stops in
-good order and can be resumed with a higher one. A limit is exceeded by at most one answer: while the answers on their
-way may take what is left, the next one waits for them. How much they may take is reckoned from their texts and
-`max_tokens` (32,000 without), and is at least what the largest answer so far took.
+Every gateway has it, and counts with it. A limit is exceeded by at most one answer: while the answers on their way may
+take what is left, the next one waits for them. How much they may take is reckoned from their texts and `max_tokens`
+(32,000 without), and is at least what the largest answer so far took.
 
 What was spent is kept in `usage.db` in the directory of runs, for all gateways and chats of it together, and for each
-run of another kind by itself. Gateways that share sessions keep it in their database (`ledger`). Days and months are
-those of UTC. The prices are those of the policy.
+run of another kind by itself. Gateways that share sessions keep it in their database (`ledger`).
 """
 
 from __future__ import annotations
@@ -33,8 +28,7 @@ from .ledger import FILE, Account, Ledger, today
 _Tokens = Annotated[int | None, OPERATIONAL]
 _Money = Annotated[float | None, OPERATIONAL]
 _PATIENCE = 60.0  # seconds that a request waits for those on their way
-_SESSIONS = "sessions"
-"""The environment of gateways and chats."""
+_SESSIONS = "sessions"  # the environment of gateways and chats
 
 
 class Limits(Settings):
@@ -72,8 +66,6 @@ class BudgetSettings(Limits):
 
 
 class Limit(NamedTuple):
-    """One limit that holds for a request."""
-
     whose: str
     """`user`, `key` or `run`."""
     name: str
@@ -113,8 +105,7 @@ class Budget(Hook):
     async def agentfw_request(self, run: ObservedRun, request: Request, model: str, most: Callable[[], Usage]) -> None:
         self._write()
         account = self._account(run, request.task)
-        limits = list(self._limits(account))
-        if not limits:
+        if not (limits := list(self._limits(account))):
             return
         needed = most()
         if needed.cost is None and any(limit.unit == "money" for limit in limits):
@@ -152,7 +143,9 @@ class Budget(Hook):
         """The limit that this request may exceed together with those on their way. Raises if one is spent."""
         found = None
         for limit in limits:
-            spent = self._spent(account, limit)
+            since = {"day": today(), "month": f"{today()[:7]}-01"}.get(limit.period, "")
+            row = self._ledger.spent(limit.whose, limit.name, book=account.book, since=since) if self._ledger else None
+            spent = 0.0 if row is None else row.money if limit.unit == "money" else row.tokens
             if spent >= limit.most:
                 told, most = (f"{value:,.12g}" for value in (round(spent, 6), limit.most))
                 text = f"the budget of {limit.title} is spent: {told} of {most} {limit.unit}"
@@ -169,13 +162,6 @@ class Budget(Hook):
                 found = limit
         return found
 
-    def _spent(self, account: Account, limit: Limit) -> float:
-        if self._ledger is None:
-            return 0.0
-        since = {"day": today(), "month": f"{today()[:7]}-01"}.get(limit.period, "")
-        row = self._ledger.spent(limit.whose, limit.name, book=account.book, since=since)
-        return row.money if limit.unit == "money" else row.tokens
-
     def _account(self, run: ObservedRun, task: Task) -> Account:
         """Whose a request is. The name of a session begins with that of the key that it came with."""
         if run.spec.environment.name != _SESSIONS:
@@ -190,13 +176,11 @@ class Budget(Hook):
             allowance = own.get(whose, {}).get(name)
             for period in ("", "day", "month") if name else ():
                 for unit in ("tokens", "money"):
+                    place, field = period, f"{whose}_{unit}"
+                    holder: Settings = getattr(self._settings, period) if period else self._settings
                     if allowance is not None:
-                        place, field = f"{whose}s.{name}", f"{period}_{unit}".removeprefix("_")
-                        most = getattr(allowance, field)
-                    else:
-                        place, field = period, f"{whose}_{unit}"
-                        most = getattr(getattr(self._settings, period) if period else self._settings, field)
-                    if most is not None:
+                        holder, place, field = allowance, f"{whose}s.{name}", f"{period}_{unit}".removeprefix("_")
+                    if (most := getattr(holder, field)) is not None:
                         setting = ".".join(filter(None, ("hook.budget", place, field)))
                         yield Limit(whose, name, period, unit, most, setting)
 

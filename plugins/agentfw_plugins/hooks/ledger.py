@@ -2,14 +2,8 @@
 
 It is a SQLite file in the directory of runs, so a record that begins anew doesn't begin at nothing, or a table in the
 PostgreSQL that gateways share. A row has the sums of one day for one user, key, session and model. Days are those of
-UTC. Several processes may write to it. An answer that is counted survives a kill, but perhaps not a power cut.
-
-    ledger = Ledger(Path("runs/usage.db"))
-    ledger.add(Account(user="ada"), "gpt-5", Usage(prompt=100, cached=0, sampled=20, cost=0.0004), counted=True)
-    ledger.spent("user", "ada", since="2026-11-01").money
-    ledger.report("model")
-
-What a server doesn't count is estimated, so that no budget leaks, and is told apart in a report.
+UTC. Several processes may write to it. An answer that is counted survives a kill, but perhaps not a power cut. What a
+server doesn't count is estimated, so that no budget leaks, and is told apart in a report.
 """
 
 from __future__ import annotations
@@ -69,17 +63,14 @@ class Row(NamedTuple):
 
 
 class Ledger:
-    """One ledger. A file is made with the first answer."""
-
     def __init__(self, place: Path | str) -> None:
-        """`place` is a file, or a postgresql:// address."""
+        """`place` is a file, which is made with the first answer, or a postgresql:// address."""
         self.place, self._lock = str(place), Lock()
         self._is_file = "://" not in self.place
         self._connection: Any = None
         self._mark, self._failures = "?", tuple[type[Exception], ...]((sqlite3.Error, OSError))
 
     def add(self, account: Account, model: str, usage: Usage, *, counted: bool) -> None:
-        """Add one answer."""
         tokens = [usage.prompt or 0, usage.cached or 0, usage.written or 0, usage.sampled or 0]
         texts = [account.book, today(), account.user, account.key, account.session, model]
         row = [text.replace("\0", "\ufffd") for text in texts]  # which PostgreSQL can't keep
@@ -123,14 +114,12 @@ class Ledger:
                 found = self._connection.execute(statement.replace("?", self._mark), values)
                 return list(found.fetchall()) if found.description else []
             except self._failures as error:
+                where = self.place
                 if not self._is_file:
                     self._connection = None  # the next one may find the server again
+                    where = f"the database at {self.place.rpartition('@')[2]}"
                 fix = disk_fix(error) if isinstance(error, OSError) else "see to the database, or move the file away"
-                raise StorageError(f"can't keep what was spent in {self._told}: {error}", fix=fix) from error
-
-    @property
-    def _told(self) -> str:
-        return self.place if self._is_file else f"the database at {self.place.rpartition('@')[2]}"
+                raise StorageError(f"can't keep what was spent in {where}: {error}", fix=fix) from error
 
     def _of_file(self, path: Path) -> sqlite3.Connection:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,12 +1,9 @@
-"""The hook `redact`: keys, passwords and card numbers are masked in what is recorded.
-
-    agentfw serve --mask
-    agentfw run --hook redact
+"""The hook `redact`: keys, passwords and card numbers are masked in what is recorded (`agentfw serve --mask`).
 
 The model reads everything as it was said; the record has `[masked: card]` in its place, and an event of the kind `hook`
 that says how many were masked. A turn loses its tokens where anything in its episode was masked, because they spell the
-same text; it can't be learned from then. Secrets are found by `agentfw_memory.writing.secrets`, by which the gateway
-also masks what memories hear. Trackers are told what was said. So is the code of plugins, and a run has a copy of that.
+same text; it can't be learned from then. Trackers are told what was said. So is the code of plugins, and a run has a
+copy of that.
 """
 
 from __future__ import annotations
@@ -51,8 +48,7 @@ class Redact(Hook):
         self._kinds = settings.kinds
         self._patterns = [re.compile(pattern) for pattern in settings.patterns]
         self._counts = Counter[str]()
-        self._masked = set[str]()
-        """The episodes in which something was masked."""
+        self._masked = set[str]()  # the episodes in which something was masked
 
     @hookimpl(wrapper=True, tryfirst=True)
     def agentfw_record(self, record: dict[str, Any]) -> Generator[None, dict[str, Any] | None, dict[str, Any]]:
@@ -92,5 +88,4 @@ class Redact(Hook):
         return [self.struck(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
-_NAMES = ("id", "call", "tool", "name", "hook", "did")
-"""Data of events that name other things of the record."""
+_NAMES = ("id", "call", "tool", "name", "hook", "did")  # data of events that name other things of the record

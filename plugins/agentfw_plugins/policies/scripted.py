@@ -1,13 +1,10 @@
 """Policies without a model: `scripted` follows a script, and `random` draws valid actions, as a lower baseline.
 
 Both give the same answers every time, without a network. They read the same moments as a model, and their answers are
-parsed like those of a model.
+parsed like those of a model. A rule is a function of the moment that returns interventions or texts. By default, the
+policy follows the environment's own demonstration.
 
     agentfw run inbox --policy scripted --set policy.rule=my_package.rules:triage
-    agentfw run inbox --policy scripted --set 'policy.replies=["{\\"name\\": \\"write\\"}"]'
-
-A rule is a function of the moment that returns interventions or texts. By default, the policy follows the environment's
-own demonstration.
 """
 
 from __future__ import annotations
@@ -51,16 +48,11 @@ class ScriptedPolicy(Policy):
         self._given: dict[str, int] = {}
 
     async def generate(self, request: Request) -> Generation:
-        texts: list[str] = []
-        calls: list[Intervention] = []
-        for answer in self._answers(request):
-            if isinstance(answer, str):
-                texts.append(answer)
-            else:
-                calls.append(answer)
-        text = "\n".join(
-            [*texts, *(_JSON.encode({"name": call.name, "arguments": dict(call.arguments)}) for call in calls)]
-        )
+        answers = list(self._answers(request))
+        texts = [answer for answer in answers if isinstance(answer, str)]
+        calls = [answer for answer in answers if not isinstance(answer, str)]
+        written = (_JSON.encode({"name": call.name, "arguments": dict(call.arguments)}) for call in calls)
+        text = "\n".join([*texts, *written])
         pieces = tuple(re.findall(r"\s*\S+|\s+\Z", text))
         count = len(pieces) if self.settings.tokens is None else self.settings.tokens
         said = "\n".join(texts) if calls else None
@@ -73,10 +65,8 @@ class ScriptedPolicy(Policy):
             return [self.settings.replies[turn % len(self.settings.replies)]]
         rule = self._rule or request.brief.demonstration
         if rule is None:
-            raise SettingsError(
-                "this environment has no demonstration for the scripted policy to follow",
-                fix="set policy.rule=package.module:function or policy.replies, or use another --policy",
-            )
+            fix = "set policy.rule=package.module:function or policy.replies, or use another --policy"
+            raise SettingsError("this environment has no demonstration for the scripted policy to follow", fix=fix)
         assert request.moment is not None
         return rule(request.moment)
 

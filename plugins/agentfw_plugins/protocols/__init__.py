@@ -1,17 +1,8 @@
-"""The protocols that are spoken over HTTP, one file each: how requests, answers and streams are read and written.
+"""The protocols that are spoken over HTTP: how requests, answers and streams are read and written.
 
 The gateway answers at the paths of all of them, and the policy `openai` speaks any of them to its server. A further one
-is a class that implements `Protocol` (protocol.py), named by its distribution in a group of entry points:
-
-    [project.entry-points."agentfw.protocols"]
-    google = "agentfw_plugins.protocols.google:Google"
-
-| module | what it holds |
-| --- | --- |
-| protocol.py | `Protocol`, and what several protocols use |
-| bodies.py | reads bodies, strictly or for the record |
-| chat.py, completions.py (with embeddings), responses.py, messages.py | the protocols |
-| answers.py | reads chat completions of servers as generations |
+is a class that implements `Protocol` (protocol.py), named by its distribution in the group of entry points
+`agentfw.protocols`.
 """
 
 from __future__ import annotations
@@ -26,8 +17,7 @@ from agentfw.boundary.metadata import EntryPoint, entry_points
 from agentfw.errors import UnknownNameError
 
 from .bodies import BadRequest, Body, ChatRequest
-from .chat import ChatCompletions
-from .completions import Completions, Embeddings
+from .chat import ChatCompletions, Completions, Embeddings
 from .messages import Messages
 from .protocol import About, Malformed, Protocol, StreamReader, StreamWriter
 from .responses import Responses
@@ -55,8 +45,8 @@ Made = TypeVar("Made")
 @cache
 def protocols() -> dict[str, Protocol]:
     """All protocols by name. One that can't be imported is named in the log, and the others are there."""
-    own: tuple[Protocol, ...] = (ChatCompletions(), Completions(), Responses(), Messages(), Embeddings())
-    found = {protocol.name: protocol for protocol in own}
+    own = (ChatCompletions(), Completions(), Responses(), Messages(), Embeddings())
+    found: dict[str, Protocol] = {protocol.name: protocol for protocol in own}
     for name, who, protocol in made_by_entry_points(GROUP, "protocol", Protocol):
         if name in found:
             logger.warning("%s has a name that is taken", who)
@@ -90,7 +80,6 @@ def _made(entry: EntryPoint) -> object:
 
 
 def protocol_named(name: str) -> Protocol:
-    """The protocol with this name."""
     if name not in protocols():
         raise UnknownNameError("protocol", name, protocols())
     return protocols()[name]

@@ -4,13 +4,6 @@ Answers are not trusted to be well-formed. An answer that is not a chat completi
 broken call is a failure, and stays in the text as data. A server that is offered the tools (`native`) tells calls apart
 by itself: the text is then text, whatever it contains. Otherwise, calls are what stands in the format that the model
 was told, at the place of a call.
-
-    generation = read_generation(reply, {action.name for action in request.actions})
-
-    reply = StreamedReply(protocol.reader, lambda choice: print(choice))
-    for line in lines:
-        reply.take(line)            # b'data: {"choices": [{"delta": {"content": "He"}}]}'
-    generation = read_generation(reply.whole(), names)
 """
 
 from __future__ import annotations
@@ -29,15 +22,13 @@ from agentfw.turns.parsing import parse_calls
 
 from ..models.conversation import tagged
 from .protocol import Malformed, StreamReader, objects, table
+from .protocol import text as text_in
 
 _AS_TOLD = CallsInText(frozenset(("tags",)))  # see agentfw_plugins.models.conversation
-_MOST_TOKENS = 10**9
-"""No answer takes more tokens."""
+_MOST_TOKENS = 10**9  # no answer takes more tokens
 
 
 class StreamedReply:
-    """One answer that comes in chunks."""
-
     def __init__(
         self, reader: Callable[[], StreamReader], hear: Callable[[Mapping[str, Any]], object] = lambda choice: None
     ) -> None:
@@ -48,7 +39,6 @@ class StreamedReply:
         self.begin()
 
     def begin(self) -> None:
-        """Begin anew, with nothing received."""
         self.came = False
         """Whether anything came as a stream."""
         self._top: dict[str, Any] = {}
@@ -68,7 +58,6 @@ class StreamedReply:
 
     @property
     def ended(self) -> bool:
-        """Whether the answer has come to its end."""
         return self._reader.ended
 
     def whole(self) -> dict[str, Any]:
@@ -78,7 +67,6 @@ class StreamedReply:
         return self.so_far()
 
     def so_far(self) -> dict[str, Any]:
-        """The reply as far as it came."""
         return {**self._top, "choices": [self._choices[index].whole() for index in sorted(self._choices)]}
 
 
@@ -97,20 +85,16 @@ class _Parts:
         return {**self.choice, "message": message}
 
     def add(self, choice: Mapping[str, Any]) -> None:
-        for name, value in choice.items():
-            if name == "delta" and isinstance(value, dict):
-                self._add_delta(value)
-            elif name == "logprobs" and isinstance(value, dict):
-                logprobs = self.choice.setdefault("logprobs", {})
-                for part, values in value.items():
-                    if isinstance(values, list):
-                        logprobs.setdefault(part, []).extend(values)
-            elif name == "token_ids" and isinstance(value, list):
-                self.choice.setdefault("token_ids", []).extend(value)
-            elif name in ("finish_reason", "prompt_token_ids", "index") and value is not None:
-                self.choice[name] = value
-
-    def _add_delta(self, delta: Mapping[str, Any]) -> None:
+        told = {name: choice.get(name) for name in ("finish_reason", "prompt_token_ids", "index")}
+        self.choice |= {name: value for name, value in told.items() if value is not None}
+        if isinstance(token_ids := choice.get("token_ids"), list):
+            self.choice.setdefault("token_ids", []).extend(token_ids)
+        if isinstance(logprobs := choice.get("logprobs"), dict):
+            found = self.choice.setdefault("logprobs", {})
+            for part, values in logprobs.items():
+                if isinstance(values, list):
+                    found.setdefault(part, []).extend(values)
+        delta = table(choice.get("delta"))
         for name in ("content", "refusal", "reasoning_content", "reasoning"):
             if isinstance(text := delta.get(name), str):
                 self._message[name] = self._message.get(name, "") + text
@@ -141,7 +125,8 @@ def read_generation(reply: object, names: Collection[str], *, native: bool = Tru
         raise Malformed("the answer's choice has no message")
     if choice.get("finish_reason") == "abort":
         raise Malformed("the server aborted the answer")
-    said = _text(message.get("content"))
+    content = message.get("content")  # text, or a list of parts of which some are text
+    said = "".join(str(part.get("text") or "") for part in objects(content)) or text_in(content)
     text, calls, failures = _calls(said, message.get("tool_calls"), names)
     token_ids = _integers(choice.get("token_ids"))
     logprobs, pieces = _logprobs(choice.get("logprobs"))
@@ -149,15 +134,16 @@ def read_generation(reply: object, names: Collection[str], *, native: bool = Tru
         logprobs, pieces = (), ()  # they belong to other tokens than these
     prompt_ids = _integers(reply.get("prompt_token_ids") or choice.get("prompt_token_ids"))
     usage, listed = read_usage(reply), len(token_ids) or len(pieces)
-    usage = replace(
-        usage,
-        prompt=len(prompt_ids) or None if usage.prompt is None else usage.prompt,
-        sampled=listed or None if usage.sampled is None else usage.sampled,
-    )
+    prompt = (len(prompt_ids) or None) if usage.prompt is None else usage.prompt
+    count = (listed or None) if usage.sampled is None else usage.sampled
+    usage = replace(usage, prompt=prompt, sampled=count)
+    if count is None:
+        # Four characters a token: an answer that took no time at all would be worse than a rough guess.
+        count = -(-len(said + json.dumps(message.get("tool_calls") or [])[1:-1]) // 4)
     return Generation(
         text=text,
         calls=calls,
-        count=listed or (_guess(message) if usage.sampled is None else usage.sampled),
+        count=listed or count,
         prompt_ids=prompt_ids,
         token_ids=token_ids,
         logprobs=logprobs if token_ids else (),  # useless without the ids
@@ -181,11 +167,7 @@ def read_usage(reply: Mapping[str, Any]) -> Usage:
     prompt, sampled = (_tokens(usage.get(f"{name}_tokens")) for name in ("prompt", "completion"))
     written, written_long = (_tokens(details.get(f"{name}_tokens")) or 0 for name in ("written", "written_long"))
     # Where servers report it: OpenAI and vLLM, Moonshot, DeepSeek.
-    found = (
-        details.get("cached_tokens"),
-        usage.get("cached_tokens"),
-        usage.get("prompt_cache_hit_tokens"),
-    )
+    found = (details.get("cached_tokens"), usage.get("cached_tokens"), usage.get("prompt_cache_hit_tokens"))
     cached = next((tokens for tokens in map(_tokens, found) if tokens is not None), None)
     if prompt is None or (cached or 0) + written > prompt or written_long > written:
         return Usage(prompt, cached if prompt is None or (cached or 0) <= prompt else None, sampled)
@@ -196,13 +178,6 @@ def _tokens(value: object) -> int | None:
     return value if type(value) is int and 0 <= value <= _MOST_TOKENS else None
 
 
-def _text(content: object) -> str:
-    """A message's content: text, or a list of parts of which some are text."""
-    if isinstance(content, list):
-        return "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
-    return content if isinstance(content, str) else ""
-
-
 def _calls(text: str, found: object, names: Collection[str]) -> tuple[str, tuple[Call, ...], tuple[str, ...]]:
     """The calls that the server parsed, and what is wrong with the others. If one is broken, all are in the text too.
 
@@ -210,9 +185,7 @@ def _calls(text: str, found: object, names: Collection[str]) -> tuple[str, tuple
     """
     if not isinstance(found, list) or not found:
         return text, (), ()
-    calls: list[Call] = []
-    failures: list[str] = []
-    written: list[str] = []
+    calls, failures, written = list[Call](), list[str](), list[str]()
     for index, one in enumerate(found):
         function = table(table(one).get("function"))
         written.append(tagged(function.get("name"), function.get("arguments")))
@@ -228,20 +201,16 @@ def _calls(text: str, found: object, names: Collection[str]) -> tuple[str, tuple
 
 
 def _integers(values: object) -> tuple[int, ...]:
-    if isinstance(values, list) and all(isinstance(value, int) for value in values):
-        return tuple(values)
-    return ()
+    return tuple(values) if isinstance(values, list) and all(isinstance(value, int) for value in values) else ()
 
 
 def _logprobs(given: object) -> tuple[tuple[float, ...], tuple[str, ...]]:
-    """The logprob and the text of each token."""
     content = table(given).get("content")
     if not isinstance(content, list):
         return (), ()
     # A character can be split over several tokens. It belongs to the token that completes it.
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    logprobs: list[float] = []
-    pieces: list[str] = []
+    logprobs, pieces = list[float](), list[str]()
     for entry in content:
         logprob = table(entry).get("logprob")
         if not isinstance(logprob, int | float) or not math.isfinite(logprob):
@@ -257,16 +226,8 @@ def _within(pieces: Sequence[str], text: str) -> tuple[str, ...]:
     """The token texts, up to the end of the text. Servers omit the end token and the calls from the text."""
     if not "".join(pieces).startswith(text):
         return ()
-    kept: list[str] = []
-    left = len(text)
+    kept, left = list[str](), len(text)
     for piece in pieces:
         kept.append(piece[:left])
         left -= len(kept[-1])
     return tuple(kept)
-
-
-def _guess(message: Mapping[str, Any]) -> int:
-    """How many tokens an answer took, where the server doesn't say."""
-    # Four characters a token: an answer that took no time at all would be worse than a rough guess.
-    said = _text(message.get("content")) + json.dumps(message.get("tool_calls") or [])[1:-1]
-    return -(-len(said) // 4)

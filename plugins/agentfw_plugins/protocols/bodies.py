@@ -1,8 +1,5 @@
 """Reads the JSON bodies of requests. Everything in them is checked, because anybody may have written them.
 
-    body = read_body(raw)
-    body.text("model"), body.number("temperature", 0, 2), body.listed("messages")
-
 A request that is passed on to a server is read for the record only, and the server says what is wrong with it. Such a
 body is lenient: what can't be read is taken for missing, and what a record has no place for, such as a picture, is
 there by its kind and a digest.
@@ -107,7 +104,6 @@ class Body:
         return value
 
     def name(self, key: str, default: str | None = None) -> str:
-        """A short printable text."""
         value = self.text(key, default)
         if (len(value) > _LONGEST_NAME or not value.isprintable()) and not self.lenient:
             raise self.wrong(key, f"must be at most {_LONGEST_NAME} printable characters")
@@ -120,8 +116,7 @@ class Body:
         return value is True
 
     def number(self, key: str, low: float, high: float) -> float | None:
-        value = self.values.get(key)
-        if value is None:
+        if (value := self.values.get(key)) is None:
             return None
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if is_number and (self.lenient or low <= value <= high):
@@ -138,8 +133,7 @@ class Body:
         return next(iter(texts), "")
 
     def whole(self, key: str, low: int, high: int = 2**63 - 1) -> int | None:
-        value = self.values.get(key)
-        if value is None:
+        if (value := self.values.get(key)) is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             raise self.wrong(key, f"must be a whole number from {low}")
@@ -154,24 +148,17 @@ class Body:
         return Body(value, f"{self.where}{key}.", lenient=self.lenient)
 
     def listed(self, key: str) -> list[Body]:
-        """A list of objects. Empty if there is none."""
         value = self.values.get(key)
-        if value is None:
-            return []
-        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-            if not self.lenient:
-                raise self.wrong(key, "must be a list of objects")
-            value = [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-        return [Body(item, f"{self.where}{key}[{at}].", lenient=self.lenient) for at, item in enumerate(value)]
+        items = [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+        if value is not None and items != value and not self.lenient:
+            raise self.wrong(key, "must be a list of objects")
+        return [Body(item, f"{self.where}{key}[{at}].", lenient=self.lenient) for at, item in enumerate(items)]
 
     def texts(self, key: str, parts: tuple[str, ...], between: str = "") -> str:
         """Text, or a list of parts that have text. Parts of other types are refused."""
-        value = self.values.get(key)
-        if value is None:
-            return ""
+        value, found = self.values.get(key), list[str]()
         if isinstance(value, str):
             return value
-        found = []
         for part in self.listed(key):
             if part.values.get("type", "text") not in parts:
                 words = f"must be {' or '.join(parts)}: this server reads text only"
@@ -197,19 +184,11 @@ class Body:
     def sampling(self, *limits: str) -> Sampling:
         """The sampling. `limits` are the keys that the maximum number of tokens may have."""
         found = [limit for key in limits if (limit := self.whole(key, 1)) is not None]
-        seed = self.whole("seed", -(2**63))
-        return Sampling(
-            temperature=self.number("temperature", 0, 2),
-            top_p=self._share("top_p"),
-            max_tokens=min(found, default=None),
-            seed=None if seed is None else abs(seed),
-        )
-
-    def _share(self, key: str) -> float | None:
-        value = self.number(key, 0, 1)
-        if value == 0:
-            raise self.wrong(key, "must be more than 0")
-        return value
+        seed, top_p = self.whole("seed", -(2**63)), self.number("top_p", 0, 1)
+        if top_p == 0:
+            raise self.wrong("top_p", "must be more than 0")
+        seed = None if seed is None else abs(seed)
+        return Sampling(self.number("temperature", 0, 2), top_p, min(found, default=None), seed)
 
     def refuse(self, neutral: Mapping[str, tuple[Any, ...]]) -> None:
         """Refuse what can't be done, by name. The values are those that change nothing, besides null."""
@@ -218,7 +197,6 @@ class Body:
                 raise self.unsupported(key)
 
     def refuse_others(self, known: Collection[str]) -> None:
-        """Refuse every key that isn't known."""
         for key in self.values:
             if key in self and key not in known and not self.lenient:
                 raise self.unsupported(key)
@@ -255,7 +233,6 @@ class Body:
 
 
 def read_body(raw: bytes) -> Body:
-    """Parse a request's body."""
     try:
         values = json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
     except (ValueError, RecursionError):

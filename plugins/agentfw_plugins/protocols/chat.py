@@ -1,13 +1,9 @@
-"""OpenAI's chat completions, the format that all protocols are read into and written from.
+"""OpenAI's chat completions, the format that all protocols are read into and written from, and its simpler protocols.
 
 Here, too, is how the framework's own values are made from that format, and answers from them. What a policy that
 samples by itself can't do is refused by name. Its answers can have what training needs: with `return_token_ids`, as in
 vLLM, they have the token ids of prompt and answer, and with `logprobs` the logprob of each token. So the gateway itself
-is a server for the policy `openai`.
-
-    request = read_chat(protocol.read_request(body))        # or recorded(protocol, body), of which nothing is refused
-    reply = write_completion([reply], request, about)
-    body = write_chat(request, native=True)                 # what a policy asks its server
+is a server for the policy `openai`. Completions go on with a text without a chat template. Embeddings are passed on.
 """
 
 from __future__ import annotations
@@ -30,9 +26,12 @@ from .protocol import (
     Protocol,
     StreamReader,
     StreamWriter,
+    call_of,
+    choice_of,
     event,
     objects,
     table,
+    text,
     text_alone,
     with_text,
 )
@@ -52,14 +51,10 @@ _DONE = {
 _HINTS = {"metadata", "store", "prompt_cache_key", "prompt_cache_retention", "prediction"}
 """Fields that don't change what is answered."""
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "frequency_penalty": (0,),
-    "presence_penalty": (0,),
-    "repetition_penalty": (1,),
+    **dict.fromkeys(("frequency_penalty", "presence_penalty", "top_logprobs", "min_p"), (0,)),
+    **dict.fromkeys(("repetition_penalty", "best_of"), (1,)),
     "logit_bias": ({},),
-    "top_logprobs": (0,),
     "top_k": (0, -1),
-    "min_p": (0,),
-    "best_of": (1,),
     "parallel_tool_calls": (True,),
     "service_tier": ("auto", "default"),
     "modalities": (["text"],),
@@ -68,12 +63,36 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "functions": ([],),
 }
 """Values that change nothing, of fields whose other values can't be done."""
+_NEUTRAL_TO_A_TEXT: dict[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("logprobs", "messages"), ()),
+    "suffix": ("",),
+    "echo": (False,),
+    "best_of": (1,),
+    "tools": ([],),
+    "response_format": ({"type": "text"},),
+}
+"""Values that change nothing, of fields that a policy in this process can't do here."""
+_MOST_TOKENS = 16  # of a text that goes on, as in OpenAI's API
+
+
+class _ChunkReader(StreamReader):
+    def read(self, found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        self.ended |= any(choice.get("finish_reason") for choice in objects(found.get("choices")))
+        yield found
+
+
+class _ChunkWriter(StreamWriter):
+    def take(self, chunk: dict[str, Any]) -> Iterator[bytes]:
+        yield event(chunk)
+
+    def end(self) -> Iterator[bytes]:
+        yield b"data: [DONE]\n\n"
 
 
 class ChatCompletions(Protocol):
-    """The protocol of /v1/chat/completions."""
-
     name, path = "chat", "chat/completions"
+    stream_reader: type[StreamReader] = _ChunkReader
+    stream_writer: type[StreamWriter] = _ChunkWriter
     is_of_openai = gives_tokens = has_seed = True
     limits = ("max_completion_tokens", "max_tokens")
 
@@ -105,25 +124,81 @@ class ChatCompletions(Protocol):
     def write_answer(self, reply: dict[str, Any], body: Body) -> dict[str, Any]:
         return reply
 
-    def reader(self) -> StreamReader:
-        return _ChunkReader()
 
-    def writer(self, body: Body) -> StreamWriter:
-        return _ChunkWriter()
+# -- completions -------------------------------------------------------------------------------------------------------
 
 
-class _ChunkReader(StreamReader):
+class _ContinuationReader(StreamReader):
     def read(self, found: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        self.ended |= any(choice.get("finish_reason") for choice in objects(found.get("choices")))
-        yield found
+        choices = [_as_chat(choice, "delta") for choice in objects(found.get("choices"))]
+        self.ended |= any(choice.get("finish_reason") for choice in choices)
+        yield {**found, "choices": choices}
 
 
-class _ChunkWriter(StreamWriter):
+class _ContinuationWriter(StreamWriter):
     def take(self, chunk: dict[str, Any]) -> Iterator[bytes]:
-        yield event(chunk)
+        choice = choice_of(chunk)
+        if choice or chunk.get("usage"):
+            yield event(_completion(chunk, [_from_chat(choice, choice["delta"])] if choice else []))
 
     def end(self) -> Iterator[bytes]:
         yield b"data: [DONE]\n\n"
+
+
+class Completions(ChatCompletions):
+    name, path = "completions", "completions"
+    stream_reader, stream_writer = _ContinuationReader, _ContinuationWriter
+    plain, gives_tokens = True, False
+    fields: Mapping[str, str] = {"messages": "prompt"}
+
+    def read_request(self, body: Body) -> Body:
+        given = body.values.get("prompt")
+        prompt = given[0] if isinstance(given, list) and len(given) == 1 else given
+        if isinstance(prompt, list):
+            raise body.unsupported("prompt", "must be one text: send a request for each, and no token ids")
+        if not isinstance(prompt, str) or not prompt:
+            raise body.wrong("prompt", "must be a text that isn't empty")
+        body.refuse(_NEUTRAL_TO_A_TEXT)
+        values = {name: value for name, value in body.values.items() if name not in ("prompt", *_NEUTRAL_TO_A_TEXT)}
+        limit = {} if "max_tokens" in body else {"max_tokens": _MOST_TOKENS}
+        messages = [{"role": "user", "content": prompt}]
+        return Body({**values, **limit, "messages": messages}, lenient=body.lenient)
+
+    def write_request(self, chat: Body) -> dict[str, Any]:
+        raise chat.unsupported("messages", "can't be answered by a server that only goes on with a text")
+
+    def with_recalled(self, body: dict[str, Any], recalled: str) -> dict[str, Any]:
+        return body  # a text has no place for it
+
+    def read_answer(self, whole: Any) -> dict[str, Any]:
+        if not isinstance(table(whole).get("choices"), list):
+            raise Malformed("the answer has no choices")
+        return {**whole, "choices": [_as_chat(choice, "message") for choice in objects(whole["choices"])]}
+
+    def write_answer(self, reply: dict[str, Any], body: Body) -> dict[str, Any]:
+        return _completion(reply, [_from_chat(choice, choice["message"]) for choice in reply["choices"]])
+
+
+class Embeddings(Protocol):
+    """The protocol of /v1/embeddings, of which nothing is read."""
+
+    name, path = "embeddings", "embeddings"
+    converses, is_of_openai = False, True
+
+
+def _completion(reply: dict[str, Any], choices: list[dict[str, Any]]) -> dict[str, Any]:
+    name = f"cmpl-{str(reply.get('id', '')).removeprefix('chatcmpl-')}"
+    return {**reply, "id": name, "object": "text_completion", "choices": choices}
+
+
+def _from_chat(choice: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: value for name, value in choice.items() if name not in ("message", "delta")}
+    return {**kept, "text": said.get("content") or "", "logprobs": None}
+
+
+def _as_chat(choice: dict[str, Any], key: str) -> dict[str, Any]:
+    """The choice of a completion as that of a chat completion. Its logprobs have another format."""
+    return {**choice, key: {"content": text(choice.get("text"))}, "logprobs": None}
 
 
 # -- requests ----------------------------------------------------------------------------------------------------------
@@ -161,15 +236,8 @@ def read_chat(body: Body, *, follows_schemas: bool = False) -> ChatRequest:
         limits = (body.values.get(name) for name in ("max_tokens", "max_completion_tokens"))
         most = min((limit for limit in limits if type(limit) is int and limit > 0), default=None)
         sampling = Sampling(body.number("temperature", 0, 2), body.number("top_p", 0, 1), most)
-        return ChatRequest(
-            body.text("model", ""),
-            messages,
-            parts,
-            tuple(actions.values()),
-            sampling,
-            stream=body.flag("stream"),
-            user=user,
-        )
+        model, stream, offered = body.text("model", ""), body.flag("stream"), tuple(actions.values())
+        return ChatRequest(model, messages, parts, offered, sampling, stream=stream, user=user)
     if "messages" not in body:
         raise body.wrong("messages", "is required")
     choice = body.values.get("tool_choice")
@@ -225,8 +293,7 @@ def _schema(body: Body) -> Mapping[str, Any] | None:
 
 def _message(body: Body) -> Message:
     given, calls = body.text("role"), list[Call]()
-    role = _ROLES.get(given)
-    if role is None:
+    if (role := _ROLES.get(given)) is None:
         body.left_out(body.wrong("role", f"must be {', '.join(_ROLES)}"))
         role = _EARLIER_ROLES.get(given, given)
     if role != "tool":
@@ -243,7 +310,6 @@ def _message(body: Body) -> Message:
 
 
 def _parts(body: Body) -> tuple[str, ...]:
-    """The texts of a message of the user."""
     if body.text("role") != "user":
         return ()
     texts = (part.values.get("text") for part in body.parts("content") if part.values.get("type", "text") == "text")
@@ -268,21 +334,15 @@ def write_chat(request: Request, *, native: bool) -> dict[str, Any]:
 
 
 def write_completion(replies: Sequence[Reply], asked: ChatRequest, about: About) -> dict[str, Any]:
-    """A whole answer."""
     choices = []
     for index, reply in enumerate(replies):
         message: dict[str, Any] = {"role": "assistant", "content": reply.text or (None if reply.calls else "")}
         if reply.calls:
-            message["tool_calls"] = [_call(call) for call in reply.calls]
-        choices.append(
-            {"index": index, "message": message, "finish_reason": _FINISH[reply.finish], **_exact_tokens(reply, asked)}
-        )
-    return {
-        **_head("chat.completion", about),
-        "choices": choices,
-        "usage": _usage(replies),
-        "system_fingerprint": replies[0].turn.version,
-    }
+            message["tool_calls"] = [call_of(call.id, call.name, arguments(call)) for call in reply.calls]
+        choice = {"index": index, "message": message, "finish_reason": _FINISH[reply.finish]}
+        choices.append(choice | _exact_tokens(reply, asked))
+    answer = {**_head("chat.completion", about), "choices": choices, "usage": _usage(replies)}
+    return {**answer, "system_fingerprint": replies[0].turn.version}
 
 
 class Chunks:
@@ -299,7 +359,7 @@ class Chunks:
 
     def end(self, reply: Reply) -> Iterator[dict[str, Any]]:
         for index, call in enumerate(reply.calls):
-            yield self._chunk({"tool_calls": [{"index": index, **_call(call)}]})
+            yield self._chunk({"tool_calls": [{"index": index, **call_of(call.id, call.name, arguments(call))}]})
         # The tokens come together: some of their text may have to wait, and some belong to calls.
         yield self._chunk({}, _FINISH[reply.finish], **_exact_tokens(reply, self._asked))
         if self._asked.with_usage:
@@ -314,10 +374,6 @@ def arguments(call: Call) -> str:
     return json.dumps(dict(call.arguments), ensure_ascii=False)
 
 
-def _call(call: Call) -> dict[str, Any]:
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments(call)}}
-
-
 def _exact_tokens(reply: Reply, asked: ChatRequest) -> dict[str, Any]:
     """The exact tokens, for whoever asks for them."""
     turn = reply.turn
@@ -326,12 +382,11 @@ def _exact_tokens(reply: Reply, asked: ChatRequest) -> dict[str, Any]:
         found = {"token_ids": turn.token_ids, "prompt_token_ids": turn.prompt_ids}
     if asked.with_logprobs and turn.logprobs:
         pieces = reply.pieces if len(reply.pieces) == len(turn.logprobs) else ("",) * len(turn.logprobs)
-        found["logprobs"] = {
-            "content": [
-                {"token": piece, "logprob": one, "bytes": list(piece.encode("utf-8", "replace")), "top_logprobs": []}
-                for piece, one in zip(pieces, turn.logprobs, strict=True)
-            ]
-        }
+        content = [
+            {"token": piece, "logprob": one, "bytes": list(piece.encode("utf-8", "replace")), "top_logprobs": []}
+            for piece, one in zip(pieces, turn.logprobs, strict=True)
+        ]
+        found["logprobs"] = {"content": content}
     return found
 
 
@@ -346,13 +401,8 @@ def _head(kind: str, about: About) -> dict[str, Any]:
 
 def _usage(replies: Sequence[Reply]) -> dict[str, Any]:
     """The tokens of the prompt, those of them that were cached, and those of all answers."""
-    turn = replies[0].turn
+    turn, turns = replies[0].turn, [reply.turn for reply in replies]
     prompt = len(turn.prompt_ids) if turn.usage.prompt is None else turn.usage.prompt
-    turns = [reply.turn for reply in replies]
     sampled = sum(each.count if each.usage.sampled is None else each.usage.sampled for each in turns)
-    return {
-        "prompt_tokens": prompt,
-        "completion_tokens": sampled,
-        "total_tokens": prompt + sampled,
-        "prompt_tokens_details": {"cached_tokens": turn.usage.cached or 0},
-    }
+    counts = {"prompt_tokens": prompt, "completion_tokens": sampled, "total_tokens": prompt + sampled}
+    return {**counts, "prompt_tokens_details": {"cached_tokens": turn.usage.cached or 0}}

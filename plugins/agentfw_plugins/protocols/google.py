@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from agentfw.request import Sampling
@@ -22,6 +23,7 @@ from .protocol import (
     StreamWriter,
     arguments_of,
     call_deltas,
+    call_of,
     choice_of,
     chosen_in,
     content_of,
@@ -33,6 +35,7 @@ from .protocol import (
     sampled,
     table,
     text,
+    turns_of,
 )
 
 _CONFIG = {
@@ -48,11 +51,9 @@ _CONFIG = {
 }
 """Fields of `generationConfig`, by those of chat completions."""
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("logprobs", "speechConfig", "mediaResolution"), ()),
     "responseLogprobs": (False,),
-    "logprobs": (),
     "responseModalities": (["TEXT"], ["text"]),
-    "speechConfig": (),
-    "mediaResolution": (),
 }
 """Values that change nothing, of fields that chat completions have no counterpart of."""
 _FORMAT = ("responseMimeType", "responseSchema", "responseJsonSchema")
@@ -75,10 +76,55 @@ _STATUS = {
 }
 
 
+_SAMPLING = {name: _CONFIG[name] for name in ("temperature", "top_p", "max_tokens", "seed")}
+
+
+class _EventReader(StreamReader):
+    def __init__(self) -> None:
+        self._calls = 0
+
+    def read(self, found: Json) -> Iterator[Json]:
+        is_blocked = table(found.get("promptFeedback")).get("blockReason")
+        for candidate in objects(found.get("candidates")) or ([{"finishReason": "SAFETY"}] if is_blocked else []):
+            delta = _said(candidate, self._calls)
+            self._calls += len(delta.get("tool_calls", ()))
+            finish = _finish_of(candidate, self._calls > 0) if candidate.get("finishReason") else None
+            self.ended |= finish is not None
+            choice = {"index": candidate.get("index") or 0, "delta": delta, "finish_reason": finish}
+            yield {**_top_of(found), "choices": [choice]}
+
+
+class _EventWriter(StreamWriter):
+    """Text and thoughts go out as they come, and calls, which this protocol has whole, with the end."""
+
+    def __init__(self, body: Body) -> None:
+        super().__init__(body)
+        self._finish = "stop"
+        self._calls: dict[int, list[str]] = {}
+        self._top: Json = {}
+
+    def take(self, chunk: Json) -> Iterator[bytes]:
+        self._top |= {name: value for name, value in chunk.items() if value}
+        choice = choice_of(chunk)
+        delta = table(choice.get("delta"))
+        self._finish = text(choice.get("finish_reason")) or self._finish
+        for index, *words in call_deltas(chunk):
+            call = self._calls.setdefault(index, ["", "", ""])
+            self._calls[index] = [call[0] or words[0], call[1] or words[1], call[2] + words[2]]
+        if parts := _words(delta):
+            yield event({"candidates": [_candidate(parts)], **_head(self._top, self.body)})
+
+    def end(self) -> Iterator[bytes]:
+        parts = [_call(*call) for call in self._calls.values()]
+        ended = [_candidate(parts, _FINISH.get(self._finish, "STOP"))]
+        yield event({"candidates": ended, **_head(self._top, self.body), "usageMetadata": _usage(self._top)})
+
+
 class Google(Protocol):
     """The protocol of /v1beta/models/MODEL:generateContent, which newer clients ask for below /v1."""
 
     name, versions = "google", ("v1beta", "v1")
+    stream_reader, stream_writer = _EventReader, _EventWriter
     path = "models/{model}:generateContent"
     stream_path = "models/{model}:streamGenerateContent?alt=sse"
     count_path = "models/{model}:countTokens"
@@ -134,15 +180,7 @@ class Google(Protocol):
     def write_request(self, chat: Body) -> Json:
         chat.refuse({"parallel_tool_calls": (True,), "logprobs": (False,)})
         chat.refuse_others((*_SAME, *_HINTS, *_CONFIG))
-        system, contents, names = list[str](), list[Json](), dict[str, str]()
-        for message in chat.listed("messages"):
-            if message.text("role") in ("system", "developer"):
-                system.append(message.texts("content", ("text",)))
-                continue
-            role = "model" if message.text("role") == "assistant" else "user"
-            if not contents or contents[-1]["role"] != role:
-                contents.append({"role": role, "parts": []})
-            contents[-1]["parts"] += _written(message, names)
+        system, contents = turns_of(chat, "model", "parts", partial(_written, names={}))
         body: Json = {"contents": contents}
         if system:
             body["systemInstruction"] = {"parts": [{"text": one} for one in system]}
@@ -205,12 +243,6 @@ class Google(Protocol):
     def write_count(self, count: int) -> Json:
         return {"totalTokens": count}
 
-    def reader(self) -> StreamReader:
-        return _EventReader()
-
-    def writer(self, body: Body) -> StreamWriter:
-        return _EventWriter(body)
-
     def error(self, problem: BadRequest) -> Json:
         status = _STATUS.get(problem.status, "INTERNAL" if problem.status >= 500 else "INVALID_ARGUMENT")
         return {"error": {"code": problem.status, "message": problem.message, "status": status}}
@@ -219,49 +251,6 @@ class Google(Protocol):
         if not isinstance(table(reply).get("models"), list):
             raise Malformed("the answer is not a list of models")
         return [text(entry.get("name")).removeprefix("models/") for entry in objects(reply["models"])]
-
-
-_SAMPLING = {name: _CONFIG[name] for name in ("temperature", "top_p", "max_tokens", "seed")}
-
-
-class _EventReader(StreamReader):
-    def __init__(self) -> None:
-        self._calls = 0
-
-    def read(self, found: Json) -> Iterator[Json]:
-        is_blocked = table(found.get("promptFeedback")).get("blockReason")
-        for candidate in objects(found.get("candidates")) or ([{"finishReason": "SAFETY"}] if is_blocked else []):
-            delta = _said(candidate, self._calls)
-            self._calls += len(delta.get("tool_calls", ()))
-            finish = _finish_of(candidate, self._calls > 0) if candidate.get("finishReason") else None
-            self.ended |= finish is not None
-            choice = {"index": candidate.get("index") or 0, "delta": delta, "finish_reason": finish}
-            yield {**_top_of(found), "choices": [choice]}
-
-
-class _EventWriter(StreamWriter):
-    """Text and thoughts go out as they come, and calls, which this protocol has whole, with the end."""
-
-    def __init__(self, body: Body) -> None:
-        self._body, self._finish = body, "stop"
-        self._calls: dict[int, list[str]] = {}
-        self._top: Json = {}
-
-    def take(self, chunk: Json) -> Iterator[bytes]:
-        self._top |= {name: value for name, value in chunk.items() if value}
-        choice = choice_of(chunk)
-        delta = table(choice.get("delta"))
-        self._finish = text(choice.get("finish_reason")) or self._finish
-        for index, *words in call_deltas(chunk):
-            call = self._calls.setdefault(index, ["", "", ""])
-            self._calls[index] = [call[0] or words[0], call[1] or words[1], call[2] + words[2]]
-        if parts := _words(delta):
-            yield event({"candidates": [_candidate(parts)], **_head(self._top, self._body)})
-
-    def end(self) -> Iterator[bytes]:
-        parts = [_call(*call) for call in self._calls.values()]
-        ended = [_candidate(parts, _FINISH.get(self._finish, "STOP"))]
-        yield event({"candidates": ended, **_head(self._top, self._body), "usageMetadata": _usage(self._top)})
 
 
 # -- what is asked -----------------------------------------------------------------------------------------------------
@@ -282,46 +271,35 @@ def _messages(content: Body, before: list[Json]) -> list[Json]:
     role = {"model": "assistant", "function": "user", "": "user"}.get(given := content.text("role", ""), given)
     if role not in ("user", "assistant"):
         content.left_out(content.wrong("role", "must be user or model"))
-    results, parts, calls = list[Json](), list[Json](), list[Json]()
-    thoughts, waiting = "", _unanswered(before)
+    results, parts, calls, thoughts = list[Json](), list[Json](), list[Json](), ""
+    waiting: dict[str, str] = {}  # calls of the last answer that have no result yet: their names, by their ids
+    for message in before:
+        if message["role"] == "tool":
+            waiting.pop(message["tool_call_id"], None)
+        elif message.get("tool_calls"):
+            waiting = {call["id"]: call["function"]["name"] for call in message["tool_calls"]}
     for part in _parts(content):
         if "functionCall" in part:
             call = part.inner("functionCall")
             arguments = json.dumps(call.inner("args").values if "args" in call else {})
-            function = {"name": call.text("name"), "arguments": arguments}
-            calls.append({"id": call.text("id", "") or f"call_{len(calls)}", "type": "function", "function": function})
+            calls.append(call_of(call.text("id", "") or f"call_{len(calls)}", call.text("name"), arguments))
         elif "functionResponse" in part:
             result = part.inner("functionResponse")
-            name, identity = result.text("name"), result.text("id", "")
+            name, identity, response = result.text("name"), result.text("id", ""), result.inner("response").values
             identity = identity or next((one for one, called in waiting.items() if called == name), "")
             waiting.pop(identity, None)
-            told = _result(result.inner("response").values)
+            [only] = response.values() if len(response) == 1 and response.keys() <= {"output", "result"} else [None]
+            told = only if isinstance(only, str) else json.dumps(response, ensure_ascii=False)
             results.append({"role": "tool", "tool_call_id": identity, "content": told})
         elif part.values.get("thought") is True:
             thoughts += part.text("text", "")
         else:
             parts.append(_part(part))
     if parts or calls or not results:
-        message: Json = {"role": role, "content": content_of(role, parts) if parts or not calls else None}
+        message = {"role": role, "content": content_of(role, parts) if parts or not calls else None}
         message |= {"tool_calls": calls} if calls else {}
         results.append(message | ({"reasoning_content": thoughts} if thoughts else {}))
     return results
-
-
-def _unanswered(messages: list[Json]) -> dict[str, str]:
-    """The calls of the last answer that have no result yet: their names, by their ids."""
-    waiting: dict[str, str] = {}
-    for message in messages:
-        if message["role"] == "tool":
-            waiting.pop(message["tool_call_id"], None)
-        elif calls := message.get("tool_calls"):
-            waiting = {call["id"]: call["function"]["name"] for call in calls}
-    return waiting
-
-
-def _result(response: Mapping[str, Any]) -> str:
-    [only] = response.values() if len(response) == 1 and response.keys() <= {"output", "result"} else [None]
-    return only if isinstance(only, str) else json.dumps(response, ensure_ascii=False)
 
 
 def _part(part: Body) -> Json:
@@ -352,7 +330,6 @@ def _tools(tool: Body) -> Iterator[Json]:
 
 
 def _schema(given: Any) -> Any:
-    """A JSON schema of one of Google's, whose types are in capitals."""
     if isinstance(given, list):
         return [_schema(one) for one in given]
     if not isinstance(given, dict):
@@ -418,11 +395,9 @@ def _said(candidate: Json, calls: int) -> Json:
     found: Json = {}
     for part in objects(table(candidate.get("content")).get("parts")):
         if part.get("functionCall"):
-            call = table(part["functionCall"])
-            index = calls + len(found.setdefault("tool_calls", []))
-            function = {"name": call.get("name"), "arguments": json.dumps(call.get("args") or {})}
-            identity = call.get("id") or f"call_{index}"
-            found["tool_calls"].append({"index": index, "id": identity, "type": "function", "function": function})
+            call, known = table(part["functionCall"]), found.setdefault("tool_calls", [])
+            index, arguments = calls + len(known), json.dumps(call.get("args") or {})
+            known.append({"index": index, **call_of(call.get("id") or f"call_{index}", call.get("name"), arguments)})
         elif said := text(part.get("text")):
             kind = "reasoning_content" if part.get("thought") is True else "content"
             found[kind] = found.get(kind, "") + said

@@ -15,6 +15,7 @@ from .protocol import (
     StreamWriter,
     arguments_of,
     call_deltas,
+    call_of,
     choice_of,
     chosen_in,
     chunk_of,
@@ -30,6 +31,7 @@ from .protocol import (
     table,
     text,
     text_alone,
+    turns_of,
     with_text,
 )
 
@@ -46,33 +48,109 @@ _KINDS = {
     529: "overloaded_error",
 }
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "container": (),
-    "context_management": (),
+    **dict.fromkeys(("container", "context_management", "inference_geo"), ()),
     "mcp_servers": ([],),
     "thinking": ({"type": "disabled"},),
-    "inference_geo": (),
 }
 """Values that change nothing, of fields that chat completions have no counterpart of."""
 _NAMES = {
-    **dict.fromkeys(_NEUTRAL, ""),
-    **dict.fromkeys(("system", "messages", "tools", "tool_choice", "metadata", "output_config", "output_format"), ""),
+    **dict.fromkeys((*_NEUTRAL, "system", "messages", "tools", "tool_choice", "metadata", "output_config"), ""),
+    **dict.fromkeys(("output_format", "service_tier", "cache_control"), ""),
     "stop_sequences": "stop",
-    "service_tier": "",
-    "cache_control": "",
 }
-
-
-_SAME = ("model", "stream", "temperature", "top_p", "max_tokens")
-"""Fields that are the same in chat completions."""
+_SAME = ("model", "stream", "temperature", "top_p", "max_tokens")  # fields that are the same in chat completions
 _WRITTEN = {"messages", "tools", "tool_choice", "response_format", "max_completion_tokens", "stop", "user"}
-_MOST_TOKENS = 4096
-"""The limit of a request that has none, as this protocol must have one."""
+_MOST_TOKENS = 4096  # the limit of a request that has none, as this protocol must have one
+
+
+class _EventReader(StreamReader):
+    def __init__(self) -> None:
+        self._calls, self._usage = dict[int, int](), Json()
+
+    def read(self, found: Json) -> Iterator[Json]:
+        kind, delta, place = found.get("type"), table(found.get("delta")), number(found.get("index"))
+        block = table(found.get("content_block"))
+        if kind == "message_start":
+            message = table(found.get("message"))
+            self._usage = table(message.get("usage"))
+            yield {**_top_of(message), "choices": []}
+        elif kind == "content_block_start" and block.get("type") == "tool_use":
+            index = self._calls.setdefault(place, len(self._calls))
+            # An input that isn't empty has come whole.
+            function = {"name": block.get("name"), "arguments": _arguments(block) if block.get("input") else ""}
+            yield chunk_of({"tool_calls": [{"index": index, "id": block.get("id"), "function": function}]})
+        elif kind == "content_block_delta" and "text" in delta:
+            yield chunk_of({"content": text(delta["text"])})
+        elif kind == "content_block_delta" and "thinking" in delta:
+            yield chunk_of({"reasoning_content": text(delta["thinking"])})
+        elif kind == "content_block_delta" and "partial_json" in delta and place in self._calls:
+            function = {"arguments": text(delta["partial_json"])}
+            yield chunk_of({"tool_calls": [{"index": self._calls[place], "function": function}]})
+        elif kind == "message_delta":
+            self._usage = {**self._usage, **table(found.get("usage"))}
+            yield {**chunk_of({}, _finish_of(delta.get("stop_reason"))), "usage": _counts(self._usage)}
+        elif kind == "message_stop":
+            self.ended = True
+
+
+class _EventWriter(StreamWriter):
+    """A streamed message: a block for the thoughts, one for the text, and one for each call."""
+
+    def __init__(self, body: Body) -> None:
+        super().__init__(body)
+        self._blocks = 0
+        self._open: Any = None
+        self._begun = self._refused = False
+        self._finish: Json = {"finish_reason": "stop"}
+        self._usage: object = None
+
+    def take(self, chunk: Json) -> Iterator[bytes]:
+        if not self._begun:
+            self._begun = True
+            begun: Json = {"content": [], "stop_reason": None, "stop_sequence": None, "usage": _usage({})}
+            yield _event("message_start", message={**_head(chunk, self.body), **begun})
+        self._usage = chunk.get("usage") or self._usage
+        choice = choice_of(chunk)
+        if choice.get("finish_reason"):
+            self._finish = dict(choice)
+        delta = table(choice.get("delta"))
+        if thoughts := reasoning_of(delta):
+            yield from self._block("thinking", {"type": "thinking", "thinking": "", "signature": ""})
+            yield self._delta({"type": "thinking_delta", "thinking": thoughts})
+        for kind in ("content", "refusal"):
+            if said := text(delta.get(kind)):
+                self._refused |= kind == "refusal"
+                yield from self._block("text", {"type": "text", "text": ""})
+                yield self._delta({"type": "text_delta", "text": said})
+        for index, identity, name, more in call_deltas(chunk):
+            yield from self._block(index, {"type": "tool_use", "id": identity, "name": name, "input": {}})
+            if more:
+                yield self._delta({"type": "input_json_delta", "partial_json": more})
+
+    def end(self) -> Iterator[bytes]:
+        yield from self._close()
+        finish = _finish(self._finish, self._refused, self.body)
+        yield _event("message_delta", delta=finish, usage=_usage({"usage": self._usage}))
+        yield _event("message_stop")
+
+    def _block(self, key: Any, block: Json) -> Iterator[bytes]:
+        if key != self._open:
+            yield from self._close()
+            self._open = key
+            yield _event("content_block_start", index=self._blocks, content_block=block)
+
+    def _close(self) -> Iterator[bytes]:
+        if self._open is not None:
+            yield _event("content_block_stop", index=self._blocks)
+            self._open, self._blocks = None, self._blocks + 1
+
+    def _delta(self, delta: Json) -> bytes:
+        return _event("content_block_delta", index=self._blocks, delta=delta)
 
 
 class Messages(Protocol):
-    """The protocol of /v1/messages."""
-
     name, path, count_path = "messages", "messages", "messages/count_tokens"
+    stream_reader, stream_writer = _EventReader, _EventWriter
     headers: Mapping[str, str] = {"anthropic-version": "2023-06-01"}
     required: Mapping[str, Any] = {"max_tokens": 1}
     fields: Mapping[str, str] = {
@@ -126,15 +204,7 @@ class Messages(Protocol):
         chat.refuse_others((*_SAME, *_WRITTEN, "n", "seed", "stream_options"))
         body: Json = {"max_tokens": chat.values.get("max_completion_tokens") or _MOST_TOKENS}
         body |= {name: chat.values[name] for name in _SAME if name in chat}
-        system, messages = list[str](), list[Json]()
-        for message in chat.listed("messages"):
-            if message.text("role") in ("system", "developer"):
-                system.append(message.texts("content", ("text",)))
-                continue
-            role = "assistant" if message.text("role") == "assistant" else "user"
-            if not messages or messages[-1]["role"] != role:
-                messages.append({"role": role, "content": []})
-            messages[-1]["content"] += _blocks_of(message)
+        system, messages = turns_of(chat, "assistant", "content", _blocks_of)
         body |= {"messages": messages, **({"system": "\n\n".join(system)} if system else {})}
         if "stop" in chat:
             body["stop_sequences"] = list(chat.strings("stop", 16))
@@ -148,8 +218,7 @@ class Messages(Protocol):
             kind = {"required": "any"}.get(mode, mode)
             body["tool_choice"] = {"type": "tool", "name": name} if name else {"type": kind}
         if "response_format" in chat:
-            schema = table(chat.inner("response_format").values.get("json_schema")).get("schema")
-            if schema is None:
+            if (schema := table(chat.inner("response_format").values.get("json_schema")).get("schema")) is None:
                 raise chat.unsupported("response_format", "must be a json_schema for this server")
             body["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
         return body
@@ -168,7 +237,7 @@ class Messages(Protocol):
             elif block.get("type") == "thinking":
                 message["reasoning_content"] = text(message.get("reasoning_content")) + text(block.get("thinking"))
             elif block.get("type") == "tool_use":
-                calls.append({"id": block.get("id"), "type": "function", "function": _function(block)})
+                calls.append(call_of(block.get("id"), block.get("name"), _arguments(block)))
         message |= {"tool_calls": calls} if calls else {}
         choice = {"index": 0, "message": message, "finish_reason": _finish_of(whole.get("stop_reason"))}
         return {**_top_of(whole), "choices": [choice], "usage": _counts(table(whole.get("usage")))}
@@ -189,102 +258,12 @@ class Messages(Protocol):
     def write_count(self, count: int) -> Json:
         return {"input_tokens": count}
 
-    def reader(self) -> StreamReader:
-        return _EventReader()
-
-    def writer(self, body: Body) -> StreamWriter:
-        return _EventWriter(body)
-
     def error(self, problem: BadRequest) -> Json:
         kind = _KINDS.get(problem.status, "api_error" if problem.status >= 500 else "invalid_request_error")
         return {"type": "error", "error": {"type": kind, "message": problem.message}}
 
     def error_event(self, problem: BadRequest) -> bytes:
         return event(self.error(problem), "error")
-
-
-class _EventReader(StreamReader):
-    def __init__(self) -> None:
-        self._calls, self._usage = dict[int, int](), Json()
-
-    def read(self, found: Json) -> Iterator[Json]:
-        kind, delta, place = found.get("type"), table(found.get("delta")), number(found.get("index"))
-        block = table(found.get("content_block"))
-        if kind == "message_start":
-            message = table(found.get("message"))
-            self._usage = table(message.get("usage"))
-            yield {**_top_of(message), "choices": []}
-        elif kind == "content_block_start" and block.get("type") == "tool_use":
-            index = self._calls.setdefault(place, len(self._calls))
-            # An input that isn't empty has come whole.
-            function = _function(block) if block.get("input") else {"name": block.get("name"), "arguments": ""}
-            yield chunk_of({"tool_calls": [{"index": index, "id": block.get("id"), "function": function}]})
-        elif kind == "content_block_delta" and "text" in delta:
-            yield chunk_of({"content": text(delta["text"])})
-        elif kind == "content_block_delta" and "thinking" in delta:
-            yield chunk_of({"reasoning_content": text(delta["thinking"])})
-        elif kind == "content_block_delta" and "partial_json" in delta and place in self._calls:
-            function = {"arguments": text(delta["partial_json"])}
-            yield chunk_of({"tool_calls": [{"index": self._calls[place], "function": function}]})
-        elif kind == "message_delta":
-            self._usage = {**self._usage, **table(found.get("usage"))}
-            yield {**chunk_of({}, _finish_of(delta.get("stop_reason"))), "usage": _counts(self._usage)}
-        elif kind == "message_stop":
-            self.ended = True
-
-
-class _EventWriter(StreamWriter):
-    """A streamed message: a block for the thoughts, one for the text, and one for each call."""
-
-    def __init__(self, body: Body) -> None:
-        self._body, self._blocks = body, 0
-        self._open: Any = None
-        self._begun = self._refused = False
-        self._finish: Json = {"finish_reason": "stop"}
-        self._usage: object = None
-
-    def take(self, chunk: Json) -> Iterator[bytes]:
-        if not self._begun:
-            self._begun = True
-            begun: Json = {"content": [], "stop_reason": None, "stop_sequence": None, "usage": _usage({})}
-            yield _event("message_start", message={**_head(chunk, self._body), **begun})
-        self._usage = chunk.get("usage") or self._usage
-        choice = choice_of(chunk)
-        if choice.get("finish_reason"):
-            self._finish = dict(choice)
-        delta = table(choice.get("delta"))
-        if thoughts := reasoning_of(delta):
-            yield from self._block("thinking", {"type": "thinking", "thinking": "", "signature": ""})
-            yield self._delta({"type": "thinking_delta", "thinking": thoughts})
-        for kind in ("content", "refusal"):
-            if said := text(delta.get(kind)):
-                self._refused |= kind == "refusal"
-                yield from self._block("text", {"type": "text", "text": ""})
-                yield self._delta({"type": "text_delta", "text": said})
-        for index, identity, name, more in call_deltas(chunk):
-            yield from self._block(index, {"type": "tool_use", "id": identity, "name": name, "input": {}})
-            if more:
-                yield self._delta({"type": "input_json_delta", "partial_json": more})
-
-    def end(self) -> Iterator[bytes]:
-        yield from self._close()
-        finish = _finish(self._finish, self._refused, self._body)
-        yield _event("message_delta", delta=finish, usage=_usage({"usage": self._usage}))
-        yield _event("message_stop")
-
-    def _block(self, key: Any, block: Json) -> Iterator[bytes]:
-        if key != self._open:
-            yield from self._close()
-            self._open = key
-            yield _event("content_block_start", index=self._blocks, content_block=block)
-
-    def _close(self) -> Iterator[bytes]:
-        if self._open is not None:
-            yield _event("content_block_stop", index=self._blocks)
-            self._open, self._blocks = None, self._blocks + 1
-
-    def _delta(self, delta: Json) -> bytes:
-        return _event("content_block_delta", index=self._blocks, delta=delta)
 
 
 def _event(name: str, /, **data: Any) -> bytes:
@@ -298,13 +277,11 @@ def _messages(body: Body) -> list[Json]:
         body.left_out(body.wrong("role", "must be user or assistant"))
     if not isinstance(body.values.get("content"), list):
         return [{"role": role, "content": body.text("content")}]
-    found: list[Json] = []
-    parts, calls, thoughts = list[Json](), list[Json](), ""
+    found, parts, calls, thoughts = list[Json](), list[Json](), list[Json](), ""
     for part in body.listed("content"):
         kind = part.text("type")
         if kind == "tool_use" and role == "assistant":
-            function = {"name": part.text("name"), "arguments": json.dumps(part.inner("input").values)}
-            calls.append({"id": part.text("id"), "type": "function", "function": function})
+            calls.append(call_of(part.text("id"), part.text("name"), json.dumps(part.inner("input").values)))
         elif kind == "tool_result" and role == "user":
             found.append({"role": "tool", "tool_call_id": part.text("tool_use_id"), "content": _result(part)})
         elif kind == "thinking" and role == "assistant":
@@ -315,9 +292,8 @@ def _messages(body: Body) -> list[Json]:
             parts.append(_part(part))
     if parts or calls or not found:
         message = {"role": role, "content": content_of(role, parts) if parts or not calls else None}
-        found.append(message | ({"tool_calls": calls} if calls else {}))
-        if thoughts:
-            found[-1]["reasoning_content"] = thoughts
+        message |= {"tool_calls": calls} if calls else {}
+        found.append(message | ({"reasoning_content": thoughts} if thoughts else {}))
     return found
 
 
@@ -360,7 +336,6 @@ def _tool(tool: Body) -> Json:
 
 
 def _blocks_of(message: Body) -> list[Json]:
-    """The blocks that a message of a chat completion stands for."""
     blocks = [_written(part) for part in message.parts("content")]
     if message.text("role") == "tool":
         return [{"type": "tool_result", "tool_use_id": message.text("tool_call_id"), "content": blocks}]
@@ -395,10 +370,8 @@ def _choice(chosen: Body) -> Json:
 def _format(form: Body) -> Json:
     if form.text("type") != "json_schema":
         raise form.unsupported("type")
-    return {
-        "type": "json_schema",
-        "json_schema": {"name": "answer", "schema": form.values.get("schema"), "strict": True},
-    }
+    schema = {"name": "answer", "schema": form.values.get("schema"), "strict": True}
+    return {"type": "json_schema", "json_schema": schema}
 
 
 def _finish(choice: Mapping[str, Any], refused: bool, body: Body) -> Json:
@@ -413,9 +386,9 @@ def _finish_of(reason: object) -> str:
     return next((own for own, name in _FINISH.items() if name == reason), "stop")
 
 
-def _function(block: Json) -> Json:
+def _arguments(block: Json) -> str:
     given = block.get("input")
-    return {"name": block.get("name"), "arguments": given if isinstance(given, str) else json.dumps(given or {})}
+    return given if isinstance(given, str) else json.dumps(given or {})
 
 
 def _top_of(message: Json) -> Json:

@@ -2,24 +2,14 @@
 
 Between protocols, everything is in the format of chat completions: requests, answers and the chunks of streams. A
 protocol reads its own format into that, and writes its own format from that. So a program of one protocol can be
-answered by a server of another, and the framework's own values are made from one format only (`chat.py`).
-
-    chat = protocol.read_request(body)              # what has no counterpart in chat completions is refused by name
-    whole = protocol.write_answer(reply, body)
-    writer = protocol.writer(body)                  # writer.take(chunk), writer.end()
-
-    body = protocol.write_request(chat)
-    reply = protocol.read_answer(whole)
-    reader = protocol.reader()                      # reader.take(line), reader.ended
-
-A further protocol is a class of these methods that a distribution names in the entry-point group `agentfw.protocols`.
+answered by a server of another, and the framework's own values are made from one format only (`chat.py`). What has no
+counterpart in chat completions is refused by name.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -40,8 +30,7 @@ class Malformed(Exception):
         self.told = told
 
 
-@dataclass(frozen=True, slots=True)
-class About:
+class About(NamedTuple):
     """What an answer says of itself besides its content."""
 
     id: str
@@ -77,6 +66,10 @@ class StreamReader:
 
 class StreamWriter:
     """Writes one streamed answer."""
+
+    def __init__(self, body: Body) -> None:
+        self.body = body
+        """The request."""
 
     def take(self, chunk: Json) -> Iterator[bytes]:
         """The events of the next chunk of a chat completion."""
@@ -123,6 +116,8 @@ class Protocol:
     """The field with the conversation, and what a part of a user's message is called that is text."""
     headers: Mapping[str, str] = {}
     """Headers that its servers require of our own requests."""
+    stream_reader: type[StreamReader] = StreamReader
+    stream_writer: type[StreamWriter] = StreamWriter
 
     def routes(self, path: str) -> list[str]:
         """Where the gateway answers at one of the paths."""
@@ -164,13 +159,11 @@ class Protocol:
         places = [place for place, one in enumerate(given or ()) if _is_said(one)]
         if not isinstance(given, list) or number >= len(places):
             return body
-        told = dict(given[places[number]])
-        name, part = ("parts", {}) if "parts" in told else ("content", {"type": self.text_part})
-        content = told.get(name)
-        told[name] = (
-            [*content, {**part, "text": recalled}] if isinstance(content, list) else with_text(content, recalled)
-        )
-        return {**body, self.conversation: [told if one is given[places[number]] else one for one in given]}
+        place = places[number]
+        name, part = ("parts", {}) if "parts" in given[place] else ("content", {"type": self.text_part})
+        content = given[place].get(name)
+        more = [*content, {**part, "text": recalled}] if isinstance(content, list) else with_text(content, recalled)
+        return {**body, self.conversation: [*given[:place], {**given[place], name: more}, *given[place + 1 :]]}
 
     def with_sampling(self, body: Json, run: Sampling, *, run_wins: bool) -> Json:
         """The body with the sampling of a run, which holds where the body leaves a choice open, or if the run wins."""
@@ -193,21 +186,16 @@ class Protocol:
         raise NotImplementedError
 
     def reader(self) -> StreamReader:
-        raise NotImplementedError
+        return self.stream_reader()
 
     def writer(self, body: Body) -> StreamWriter:
-        raise NotImplementedError
+        return self.stream_writer(body)
 
     def error(self, problem: BadRequest) -> Json:
         """The body of an answer to a request that failed."""
-        return {
-            "error": {
-                "message": problem.message,
-                "type": problem.kind or ("invalid_request_error" if problem.status < 500 else "server_error"),
-                "param": problem.field or None,
-                "code": problem.code or None,
-            }
-        }
+        kind = problem.kind or ("invalid_request_error" if problem.status < 500 else "server_error")
+        told = {"message": problem.message, "type": kind, "param": problem.field or None, "code": problem.code or None}
+        return {"error": told}
 
     def error_event(self, problem: BadRequest) -> bytes:
         """The event that ends a stream which failed."""
@@ -224,7 +212,6 @@ class Protocol:
 
 
 def event(data: Mapping[str, Any], name: str = "") -> bytes:
-    """One server-sent event."""
     words = json.dumps(data, separators=(",", ":"))
     return (f"event: {name}\n" if name else "").encode() + f"data: {words}\n\n".encode()
 
@@ -232,11 +219,9 @@ def event(data: Mapping[str, Any], name: str = "") -> bytes:
 def problem_of(error: object, status: int = 502, headers: Mapping[str, str] | None = None) -> BadRequest:
     """The problem that an error in the format of chat completions tells of."""
     given = error if isinstance(error, Mapping) else {"message": error}
-    words = {name: str(given.get(name) or "") for name in ("message", "code", "param", "type")}
-    words["message"] = words["message"] or "the model's server refused the request"
-    return BadRequest(
-        words["message"], status, code=words["code"], field=words["param"], kind=words["type"], headers=headers
-    )
+    message, code, field, kind = (str(given.get(name) or "") for name in ("message", "code", "param", "type"))
+    message = message or "the model's server refused the request"
+    return BadRequest(message, status, code=code, field=field, kind=kind, headers=headers)
 
 
 def sampled(body: Json, run: Sampling, names: Mapping[str, str], *, run_wins: bool) -> Json:
@@ -310,8 +295,23 @@ def chunk_of(delta: Json, finish: str | None = None) -> Json:
     return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
 
 
+def turns_of(
+    chat: Body, assistant: str, field: str, written: Callable[[Body], list[Json]]
+) -> tuple[list[str], list[Json]]:
+    """The system messages of a chat completion, and the turns: neighbours of one role are one message."""
+    system, turns = list[str](), list[Json]()
+    for message in chat.listed("messages"):
+        if message.text("role") in ("system", "developer"):
+            system.append(message.texts("content", ("text",)))
+            continue
+        role = assistant if message.text("role") == "assistant" else "user"
+        if not turns or turns[-1]["role"] != role:
+            turns.append({"role": role, field: []})
+        turns[-1][field] += written(message)
+    return system, turns
+
+
 def functions_of(chat: Body) -> list[Json]:
-    """The functions that a request for a chat completion offers."""
     return [dict(tool.inner("function").values) for tool in chat.listed("tools")]
 
 
@@ -321,6 +321,10 @@ def chosen_in(chat: Body) -> tuple[str, str]:
     if isinstance(choice, str):
         return choice, ""
     return "required", text(table(table(choice).get("function")).get("name"))
+
+
+def call_of(identity: object, name: object, arguments: object) -> Json:
+    return {"id": identity, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def arguments_of(written: object) -> Json:
@@ -343,7 +347,6 @@ class Counts(NamedTuple):
 
 
 def counts_in(reply: Mapping[str, Any]) -> Counts:
-    """The token counts of a chat completion."""
     usage = table(reply.get("usage"))
     cached = table(usage.get("prompt_tokens_details")).get("cached_tokens")
     reasoning = table(usage.get("completion_tokens_details")).get("reasoning_tokens")

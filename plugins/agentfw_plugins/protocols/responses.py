@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 from .bodies import BadRequest, Body
@@ -14,6 +14,7 @@ from .protocol import (
     StreamWriter,
     as_chunk,
     call_deltas,
+    call_of,
     choice_of,
     chosen_in,
     chunk_of,
@@ -31,14 +32,11 @@ from .protocol import (
 
 _ROLES = ("system", "developer", "user", "assistant")
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "previous_response_id": ("",),
-    "conversation": ("",),
+    **dict.fromkeys(("previous_response_id", "conversation"), ("",)),
+    **dict.fromkeys(("max_tool_calls", "context_management", "moderation"), ()),
     "background": (False,),
     "prompt": ({},),
     "truncation": ("disabled",),
-    "max_tool_calls": (),
-    "context_management": (),
-    "moderation": (),
 }
 """Values that change nothing, of fields that chat completions have no counterpart of."""
 _NAMES = {
@@ -68,12 +66,152 @@ _ECHOED: Json = {
 }
 """Fields of a request that its response repeats, with what they are otherwise."""
 _CUT = {"length": "max_output_tokens", "content_filter": "content_filter"}
+_THOUGHT = "reasoning_text"
+_Item = Generator[bytes, None, tuple[Json, Json]]
+"""The events of an item's beginning, and then the item and where it is."""
+
+
+class _EventReader(StreamReader):
+    """Text is read as it comes, and calls when they are whole."""
+
+    def __init__(self) -> None:
+        self._told, self._calls = "", set[str]()
+
+    def read(self, found: Json) -> Iterator[Json]:
+        kind, whole = text(found.get("type")), table(found.get("response"))
+        if kind == "response.output_text.delta":
+            self._told += text(found.get("delta"))
+            yield chunk_of({"content": text(found.get("delta"))})
+        elif kind in ("response.reasoning_text.delta", "response.reasoning_summary_text.delta"):
+            yield chunk_of({"reasoning_content": text(found.get("delta"))})
+        elif kind == "response.refusal.delta":
+            yield chunk_of({"refusal": text(found.get("delta"))})
+        elif kind == "response.output_item.done":
+            yield from self._call(table(found.get("item")))
+        elif kind in ("response.completed", "response.incomplete", "response.failed"):
+            for item in objects(whole.get("output")):
+                yield from self._call(item)
+            said = "".join(text(_said(item).get("content")) for item in objects(whole.get("output")))
+            if said.startswith(self._told) and said != self._told:
+                yield chunk_of({"content": said[len(self._told) :]})
+            self.ended = True
+            yield {**chunk_of({}, _finish_of(whole, bool(self._calls))), **_top_of(whole)}
+        elif whole:
+            yield {**_top_of(whole), "choices": []}
+
+    def _call(self, item: Json) -> Iterator[Json]:
+        calls, name = _said(item).get("tool_calls"), text(item.get("call_id"))
+        if calls and name not in self._calls:
+            yield chunk_of({"tool_calls": [{"index": len(self._calls), **calls[0]}]})
+            self._calls.add(name)
+
+
+class _EventWriter(StreamWriter):
+    """A streamed response: an item for the thoughts, one for the text, and one for each call."""
+
+    def __init__(self, body: Body) -> None:
+        super().__init__(body)
+        self._number = 0
+        self._top: Json = {}
+        self._name, self._finish = "", ""
+        self._items: list[Json] = []
+        self._open: dict[Any, int] = {}  # the places of the items that are not done, by what they are
+        self.whole: Json = {}
+
+    def take(self, chunk: Json) -> Iterator[bytes]:
+        if not self._top:
+            self._top = dict(chunk)
+            self._name = str(chunk.get("id", "")).removeprefix("chatcmpl-")
+            for name in ("response.created", "response.in_progress"):
+                yield self._event(name, response=_response(self.body, self._top, [], status="in_progress"))
+        self._top |= {name: chunk[name] for name in ("usage", "service_tier") if chunk.get(name)}
+        choice = choice_of(chunk)
+        self._finish = text(choice.get("finish_reason")) or self._finish
+        delta = table(choice.get("delta"))
+        if thoughts := reasoning_of(delta):
+            item, where = yield from self._item(
+                "reasoning", id=f"rs_{self._name}", summary=[], content=[_part(_THOUGHT)]
+            )
+            item["content"][0]["text"] += thoughts
+            yield self._event(f"response.{_THOUGHT}.delta", **where, content_index=0, delta=thoughts)
+        logprobs = objects(table(choice.get("logprobs")).get("content"))
+        for kind, name in (("content", "output_text"), ("refusal", "refusal")):
+            if said := text(delta.get(kind)):
+                yield from self._text(name, said, logprobs)
+        for index, identity, name, more in call_deltas(chunk):
+            call = {"id": f"fc_{self._name}_{index}", "call_id": identity, "name": name, "arguments": ""}
+            item, where = yield from self._item("function_call", index, **call)
+            item["call_id"], item["name"] = item["call_id"] or identity, item["name"] or name
+            if more:
+                item["arguments"] += more
+                yield self._event("response.function_call_arguments.delta", **where, delta=more)
+
+    def end(self) -> Iterator[bytes]:
+        if all(item["type"] == "reasoning" for item in self._items):
+            yield from self._message()
+        for place in list(self._open.values()):
+            yield from self._close(place)
+        cut = self._finish in _CUT
+        self.whole = _response(self.body, self._top, self._items, self._finish)
+        yield self._event("response.incomplete" if cut else "response.completed", response=self.whole)
+
+    def _message(self) -> _Item:
+        return self._item("message", id=f"msg_{self._name}", role="assistant", content=[])
+
+    def _text(self, kind: str, text: str, logprobs: list[Any]) -> Iterator[bytes]:
+        item, where = yield from self._message()
+        kinds = [part["type"] for part in item["content"]]
+        where["content_index"] = kinds.index(kind) if kind in kinds else len(kinds)
+        if kind not in kinds:
+            item["content"].append(_part(kind))
+            yield self._event("response.content_part.added", **where, part=_part(kind))
+        part, more = item["content"][where["content_index"]], {}
+        part["refusal" if kind == "refusal" else "text"] += text
+        if kind == "output_text":
+            part["logprobs"] += logprobs
+            more = {"logprobs": logprobs}
+        yield self._event(f"response.{kind}.delta", **where, delta=text, **more)
+
+    def _item(self, kind: str, index: int | None = None, **begun: Any) -> _Item:
+        """The open item of this kind, or call of this number, which begins where there is none, and where it is."""
+        key = kind if index is None else index
+        if key not in self._open:
+            if key != "message" or "reasoning" in self._open:
+                for before in [one for one in self._open if index is None or not isinstance(one, int)]:
+                    yield from self._close(self._open[before])
+            self._open[key] = len(self._items)
+            self._items.append({"type": kind, **begun, "status": "in_progress"})
+            shown = self._items[-1] | ({"content": []} if "content" in begun else {})
+            yield self._event("response.output_item.added", output_index=self._open[key], item=shown)
+        item = self._items[self._open[key]]
+        return item, {"item_id": item["id"], "output_index": self._open[key]}
+
+    def _close(self, place: int) -> Iterator[bytes]:
+        self._open = {key: each for key, each in self._open.items() if each != place}
+        item = self._items[place]
+        item["status"] = "completed"
+        where = {"item_id": item["id"], "output_index": place}
+        if item["type"] == "function_call":
+            done = {"name": item["name"], "arguments": item["arguments"]}
+            yield self._event("response.function_call_arguments.done", **where, **done)
+        elif item["type"] == "reasoning":
+            said = item["content"][0]["text"]
+            yield self._event(f"response.{_THOUGHT}.done", **where, content_index=0, text=said)
+        else:
+            for index, part in enumerate(item["content"]):
+                done = {name: part[name] for name in ("text", "logprobs", "refusal") if name in part}
+                yield self._event(f"response.{part['type']}.done", **where, content_index=index, **done)
+                yield self._event("response.content_part.done", **where, content_index=index, part=part)
+        yield self._event("response.output_item.done", output_index=place, item=item)
+
+    def _event(self, name: str, /, **data: Any) -> bytes:
+        self._number += 1
+        return event({"type": name, "sequence_number": self._number - 1, **data}, name)
 
 
 class Responses(Protocol):
-    """The protocol of /v1/responses."""
-
     name, path = "responses", "responses"
+    stream_reader, stream_writer = _EventReader, _EventWriter
     conversation, text_part = "input", "input_text"
     limits = ("max_output_tokens",)
     fields: Mapping[str, str] = {
@@ -112,11 +250,11 @@ class Responses(Protocol):
             reasoning.refuse_others(("effort",))
             if "effort" in reasoning:
                 values["reasoning_effort"] = reasoning.values["effort"]
-        for place, name in enumerate(body.strings("include", 20)):
+        included = body.strings("include", 20)
+        for place, name in enumerate(included):
             if name != "message.output_text.logprobs":
                 raise body.unsupported(f"include[{place}]")
-            values["logprobs"] = True
-        if values.get("top_logprobs"):
+        if included or values.get("top_logprobs"):
             values["logprobs"] = True
         return Body(values)
 
@@ -169,12 +307,6 @@ class Responses(Protocol):
             pass
         return writer.whole
 
-    def reader(self) -> StreamReader:
-        return _EventReader()
-
-    def writer(self, body: Body) -> StreamWriter:
-        return _EventWriter(body)
-
     def error_event(self, problem: BadRequest) -> bytes:
         data = {"code": problem.code or None, "message": problem.message, "param": problem.field or None}
         return event({"type": "error", **data, "sequence_number": 0}, "error")
@@ -185,33 +317,23 @@ class Responses(Protocol):
 
 def _conversation(items: list[Body]) -> list[Json]:
     """The messages of a list of items. Calls and thoughts belong to the answer that they were made in."""
-    found: list[Json] = []
-    thoughts = ""
-
-    def answer() -> Json:
-        """The answer that the next item belongs to."""
-        nonlocal thoughts
-        if thoughts or not found or found[-1]["role"] != "assistant":
-            found.append({"role": "assistant", "content": None})
-            if thoughts:
-                found[-1]["reasoning_content"], thoughts = thoughts, ""
-        return found[-1]
-
+    found, thoughts = list[Json](), ""
     for item in items:
         kind = item.text("type", "message")
+        reasoning = {"reasoning_content": thoughts} if thoughts else {}
         if kind == "message":
             role = item.text("role")
             if role not in _ROLES:
                 item.left_out(item.wrong("role", f"must be {', '.join(_ROLES)}"))
             given = content_of(role, [_read_part(part) for part in item.parts("content")])
-            if role == "assistant" and thoughts:
-                answer()["content"] = given
-            else:
-                found.append({"role": role, "content": given})
+            found.append({"role": role, "content": given, **(reasoning if role == "assistant" else {})})
+            thoughts = "" if role == "assistant" else thoughts
         elif kind == "function_call":
-            function = {"name": item.text("name"), "arguments": item.text("arguments", "")}
-            call = {"id": item.text("call_id"), "type": "function", "function": function}
-            answer().setdefault("tool_calls", []).append(call)
+            call = call_of(item.text("call_id"), item.text("name"), item.text("arguments", ""))
+            if thoughts or not found or found[-1]["role"] != "assistant":
+                found.append({"role": "assistant", "content": None, **reasoning})
+                thoughts = ""
+            found[-1].setdefault("tool_calls", []).append(call)
         elif kind == "function_call_output":
             given = text_alone([_read_part(part) for part in item.parts("output")])
             found.append({"role": "tool", "tool_call_id": item.text("call_id"), "content": given})
@@ -276,7 +398,6 @@ def _format(form: Body) -> Json | None:
 
 
 def _items(message: Body) -> Iterator[Json]:
-    """The items that one message of a chat completion stands for."""
     role, content = message.text("role"), message.values.get("content")
     if role == "tool":
         yield {"type": "function_call_output", "call_id": message.text("tool_call_id"), "output": content or ""}
@@ -302,47 +423,11 @@ def _written(part: Body, kind: str) -> Json:
 # -- what a server answers ---------------------------------------------------------------------------------------------
 
 
-class _EventReader(StreamReader):
-    """Text is read as it comes, and calls when they are whole."""
-
-    def __init__(self) -> None:
-        self._told, self._calls = "", set[str]()
-
-    def read(self, found: Json) -> Iterator[Json]:
-        kind, whole = text(found.get("type")), table(found.get("response"))
-        if kind == "response.output_text.delta":
-            self._told += text(found.get("delta"))
-            yield chunk_of({"content": text(found.get("delta"))})
-        elif kind in ("response.reasoning_text.delta", "response.reasoning_summary_text.delta"):
-            yield chunk_of({"reasoning_content": text(found.get("delta"))})
-        elif kind == "response.refusal.delta":
-            yield chunk_of({"refusal": text(found.get("delta"))})
-        elif kind == "response.output_item.done":
-            yield from self._call(table(found.get("item")))
-        elif kind in ("response.completed", "response.incomplete", "response.failed"):
-            for item in objects(whole.get("output")):
-                yield from self._call(item)
-            said = "".join(text(_said(item).get("content")) for item in objects(whole.get("output")))
-            if said.startswith(self._told) and said != self._told:
-                yield chunk_of({"content": said[len(self._told) :]})
-            self.ended = True
-            yield {**chunk_of({}, _finish_of(whole, bool(self._calls))), **_top_of(whole)}
-        elif whole:
-            yield {**_top_of(whole), "choices": []}
-
-    def _call(self, item: Json) -> Iterator[Json]:
-        calls, name = _said(item).get("tool_calls"), text(item.get("call_id"))
-        if calls and name not in self._calls:
-            yield chunk_of({"tool_calls": [{"index": len(self._calls), **calls[0]}]})
-            self._calls.add(name)
-
-
 def _said(item: Json) -> Json:
     """What an item adds to the message of a chat completion."""
     kind = item.get("type")
     if kind == "function_call":
-        function = {"name": item.get("name"), "arguments": item.get("arguments") or "{}"}
-        return {"tool_calls": [{"id": item.get("call_id"), "type": "function", "function": function}]}
+        return {"tool_calls": [call_of(item.get("call_id"), item.get("name"), item.get("arguments") or "{}")]}
     if kind == "message":
         parts = objects(item.get("content"))
         refusal = "".join(text(part.get("refusal")) for part in parts)
@@ -376,142 +461,14 @@ def _finish_of(whole: Json, calls: bool) -> str:
 # -- what is answered --------------------------------------------------------------------------------------------------
 
 
-class _EventWriter(StreamWriter):
-    """A streamed response: an item for the thoughts, one for the text, and one for each call."""
-
-    def __init__(self, body: Body) -> None:
-        self._body, self._number = body, 0
-        self._top: Json = {}
-        self._name, self._finish = "", ""
-        self._items: list[Json] = []
-        self._open: dict[Any, int] = {}
-        """The places of the items that are not done, by what they are."""
-        self.whole: Json = {}
-
-    def take(self, chunk: Json) -> Iterator[bytes]:
-        if not self._top:
-            self._top = dict(chunk)
-            self._name = str(chunk.get("id", "")).removeprefix("chatcmpl-")
-            for name in ("response.created", "response.in_progress"):
-                yield self._event(name, response=_response(self._body, self._top, [], status="in_progress"))
-        self._top |= {name: chunk[name] for name in ("usage", "service_tier") if chunk.get(name)}
-        choice = choice_of(chunk)
-        self._finish = text(choice.get("finish_reason")) or self._finish
-        delta = table(choice.get("delta"))
-        if thoughts := reasoning_of(delta):
-            yield from self._thought(thoughts)
-        logprobs = objects(table(choice.get("logprobs")).get("content"))
-        for kind, name in (("content", "output_text"), ("refusal", "refusal")):
-            if said := text(delta.get(kind)):
-                yield from self._text(name, said, logprobs)
-        for index, identity, name, more in call_deltas(chunk):
-            yield from self._call(index, identity, name, more)
-
-    def end(self) -> Iterator[bytes]:
-        if all(item["type"] == "reasoning" for item in self._items):
-            yield from self._message()
-        for place in list(self._open.values()):
-            yield from self._close(place)
-        cut = self._finish in _CUT
-        self.whole = _response(self._body, self._top, self._items, self._finish)
-        yield self._event("response.incomplete" if cut else "response.completed", response=self.whole)
-
-    # -- items ---------------------------------------------------------------------------------------------------------
-
-    def _thought(self, text: str) -> Iterator[bytes]:
-        if "reasoning" not in self._open:
-            content = [{"type": "reasoning_text", "text": ""}]
-            begun: Json = {"type": "reasoning", "id": f"rs_{self._name}", "summary": [], "content": content}
-            yield from self._begin("reasoning", begun)
-        place = self._open["reasoning"]
-        item = self._items[place]
-        item["content"][0]["text"] += text
-        where = {"item_id": item["id"], "output_index": place, "content_index": 0}
-        yield self._event("response.reasoning_text.delta", **where, delta=text)
-
-    def _message(self) -> Iterator[bytes]:
-        if "message" not in self._open:
-            item: Json = {"type": "message", "id": f"msg_{self._name}", "role": "assistant", "content": []}
-            yield from self._begin("message", item)
-
-    def _text(self, kind: str, text: str, logprobs: list[Any]) -> Iterator[bytes]:
-        yield from self._message()
-        place = self._open["message"]
-        item, field = self._items[place], "text" if kind == "output_text" else kind
-        if not any(part["type"] == kind for part in item["content"]):
-            item["content"].append(_part(kind, ""))
-            where = {"item_id": item["id"], "output_index": place, "content_index": len(item["content"]) - 1}
-            yield self._event("response.content_part.added", **where, part=_part(kind, ""))
-        index, part = next((i, part) for i, part in enumerate(item["content"]) if part["type"] == kind)
-        part[field] += text
-        more = {}
-        if kind == "output_text":
-            part["logprobs"] += logprobs
-            more = {"logprobs": logprobs}
-        where = {"item_id": item["id"], "output_index": place, "content_index": index}
-        yield self._event(f"response.{kind}.delta", **where, delta=text, **more)
-
-    def _call(self, index: int, identity: str, name: str, more: str) -> Iterator[bytes]:
-        if index not in self._open:
-            call = {"call_id": identity, "name": name, "arguments": ""}
-            yield from self._begin(index, {"type": "function_call", "id": f"fc_{self._name}_{index}", **call})
-        place = self._open[index]
-        item = self._items[place]
-        item["call_id"], item["name"] = item["call_id"] or identity, item["name"] or name
-        if more:
-            item["arguments"] += more
-            where = {"item_id": item["id"], "output_index": place}
-            yield self._event("response.function_call_arguments.delta", **where, delta=more)
-
-    def _begin(self, key: Any, item: Json) -> Iterator[bytes]:
-        if key != "message" or "reasoning" in self._open:
-            for before in [each for each in self._open if not isinstance(key, int) or not isinstance(each, int)]:
-                yield from self._close(self._open[before])
-        self._open[key], item["status"] = len(self._items), "in_progress"
-        self._items.append(item)
-        shown = {**item, "content": []} if "content" in item else item
-        yield self._event("response.output_item.added", output_index=self._open[key], item=shown)
-
-    def _close(self, place: int) -> Iterator[bytes]:
-        self._open = {key: each for key, each in self._open.items() if each != place}
-        item = self._items[place]
-        item["status"] = "completed"
-        where = {"item_id": item["id"], "output_index": place}
-        if item["type"] == "function_call":
-            done = {"name": item["name"], "arguments": item["arguments"]}
-            yield self._event("response.function_call_arguments.done", **where, **done)
-        elif item["type"] == "reasoning":
-            text = item["content"][0]["text"]
-            yield self._event("response.reasoning_text.done", **where, content_index=0, text=text)
-        else:
-            for index, part in enumerate(item["content"]):
-                if part["type"] == "output_text":
-                    done = {"text": part["text"], "logprobs": part["logprobs"]}
-                    yield self._event("response.output_text.done", **where, content_index=index, **done)
-                else:
-                    yield self._event("response.refusal.done", **where, content_index=index, refusal=part["refusal"])
-                yield self._event("response.content_part.done", **where, content_index=index, part=part)
-        yield self._event("response.output_item.done", output_index=place, item=item)
-
-    def _event(self, name: str, /, **data: Any) -> bytes:
-        self._number += 1
-        return event({"type": name, "sequence_number": self._number - 1, **data}, name)
-
-
-def _part(kind: str, text: str) -> Json:
+def _part(kind: str) -> Json:
+    """A part of an item, before there is anything in it."""
     if kind == "refusal":
-        return {"type": "refusal", "refusal": text}
-    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+        return {"type": kind, "refusal": ""}
+    return {"type": kind, "text": "", **({"annotations": [], "logprobs": []} if kind == "output_text" else {})}
 
 
-def _response(
-    body: Body,
-    reply: Json,
-    items: list[Json],
-    finish: object = None,
-    *,
-    status: str = "completed",
-) -> Json:
+def _response(body: Body, reply: Json, items: list[Json], finish: object = None, *, status: str = "completed") -> Json:
     cut = _CUT.get(str(finish))
     found: Json = {
         "id": f"resp_{str(reply.get('id', '')).removeprefix('chatcmpl-')}",

@@ -1,9 +1,5 @@
 """`agentfw serve versions`, `rollback` and `forget-feedback`: what a gateway has learned, and how to take it back.
 
-    agentfw serve versions
-    agentfw serve rollback
-    agentfw serve forget-feedback --user mallory --since 2026-11-20
-
 A gateway that runs follows within a second. This module is imported for --help, so each command imports what it needs.
 """
 
@@ -35,47 +31,6 @@ CANARY = 0.5
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def learning_options(command: Command) -> Command:
-    """The options of `agentfw serve` that are about learning."""
-    for option in reversed(
-        (
-            click.option("--learn", is_flag=True, help="Train new versions from the feedback that comes in."),
-            click.option(
-                "--learn-every",
-                type=click.IntRange(1),
-                default=40,
-                show_default=True,
-                help="Number of newly rated answers that a new version takes.",
-            ),
-            click.option(
-                "--learn-own",
-                "owns",
-                is_flag=True,
-                help="With --learn: also train a version for each user, and serve it to those for whom it is better.",
-            ),
-            click.option(
-                "--metric",
-                default="",
-                metavar="NAME",
-                help="Metric of the feedback that versions learn from, or a bound of it, such as stars>=4. Default: "
-                "feedback without a metric.",
-            ),
-            click.option(
-                "--learn-spec",
-                type=click.Path(path_type=Path, exists=True),
-                help="Spec file (TOML) of the training. Default: train-from-feedback.",
-            ),
-            click.option(
-                "--canary",
-                type=click.FloatRange(0, 0.5),
-                help="Share of the sessions that get a new version on trial. 0: all get it at once. Default: 0.5.",
-            ),
-        )
-    ):
-        command = option(command)
-    return command
-
-
 def learning_of(
     live: LiveRun, wished: Wished | None, spec: Path | None, *, shared: str, tell: Callable[[str], object]
 ) -> Learning | None:
@@ -93,7 +48,6 @@ def learning_of(
 
 
 def _of_run(command: Command) -> Command:
-    """Add the run whose versions are meant."""
     run = click.option("--run", metavar="RUN", help="Run of the gateway. Default: the newest that learns.")
     return run(gateway_options("Versions of the gateways that share these sessions.")(command))
 
@@ -105,10 +59,9 @@ def _file(run: str | None, runs: Path, shared: str) -> VersionFile:
         begun = sorted(runs.glob("*/run.json"), key=lambda path: path.stat().st_mtime, reverse=True)
         folders = [find_run(runs, run).path] if run else [path.parent for path in begun]
         files, words = [versions_at(folder) for folder in folders], f"no gateway in {runs} has learned anything"
-    for file in files:
-        if file.exists:
-            return file
-    raise UsageError(words, fix="start one that does: agentfw serve --learn")
+    if (found := next((file for file in files if file.exists), None)) is None:
+        raise UsageError(words, fix="start one that does: agentfw serve --learn")
+    return found
 
 
 @click.command()
@@ -116,7 +69,7 @@ def _file(run: str | None, runs: Path, shared: str) -> VersionFile:
 def versions(run: str | None, runs: Path, shared: str, out: Out) -> None:
     """List the versions that a gateway has made of its feedback, and why each is served or not."""
     file = _file(run, runs, shared)
-    state, episodes = (file.read(), list(file.episodes()))
+    state, episodes = file.read(), list(file.episodes())
     waiting = fresh(read_ratings(episodes, state.removals, state.metric), state.since)
     ignored = left_out(episodes, state.removals, state.metric)
     if out.json:

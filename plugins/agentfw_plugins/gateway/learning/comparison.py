@@ -5,20 +5,15 @@ versions that gave rated answers, each as often as it did. This is self-normaliz
 Joachims, 2015). So what matters is what a version would say: an answer that was rare already and becomes rarer counts
 as little as before, and a version that ends its answers earlier isn't taken for the same one because most tokens are.
 
-    logprobs = {"v0": [-1.0, -2.0, -1.5, -2.5], "new": [-0.5, -3.0, -0.8, -3.5]}  # of whole answers
-    comparison = compare(logprobs, "new", "v0", given_by=["v0"] * 4, liked=[True, False, True, False])
-    comparison.is_better()
-
 The difference of the estimates for the two versions is tested by a permutation test: the p-value is the share of
 shuffles of the thumbs among the answers that have a difference at least as large. No answer counts more than
-MOST_COUNTED times, so that a few of them don't decide.
+MOST_COUNTED times, so that a few of them don't decide. This assumes that thumbs depend on the question and the answer
+and not on the version, that answers are rated independently of each other, and that they were drawn at about the
+temperature 1.
 
 What nobody has rated, this can't see. A ruined model is a version that says something else altogether. So a version
 must still give some of the answers that were liked: on average, each must be at least LEAST_LEFT times as likely as it
 was, where one that has become likelier counts as 1.
-
-This assumes that thumbs depend on the question and the answer and not on the version, that answers are rated
-independently of each other, and that they were drawn at about the temperature 1.
 """
 
 from __future__ import annotations
@@ -39,8 +34,6 @@ _SHUFFLES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The result."""
-
     liked: float
     """The estimated share of the new version's answers that would be liked, as far as such answers were rated."""
     before: float

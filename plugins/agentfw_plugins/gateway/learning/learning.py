@@ -1,10 +1,4 @@
-"""What a gateway does to get better: counts feedback, starts the trainer, and serves what comes of it.
-
-learning = Learning(live, print, VersionFile(live.folder.path))
-learning.start(Wished(every=40, share=0.1))
-await learning.ready()
-task = asyncio.create_task(learning.run())
-"""
+"""What a gateway does to get better: counts feedback, starts the trainer, and serves what comes of it."""
 
 from __future__ import annotations
 
@@ -28,17 +22,12 @@ from .served_versions import ServedVersions, check_learns
 from .trainer import BUSY
 from .version_file import VersionFile, Wished
 
-_LOOK = 0.5
-"""Seconds between two looks at the versions."""
-_LEAD = 5.0
-"""Seconds between two questions which gateway trains. It must be less than the lease."""
-_TRIES = 3
-"""How often a trainer is started for the same feedback that was killed or failed."""
+_LOOK = 0.5  # seconds between two looks at the versions
+_LEAD = 5.0  # seconds between two questions which gateway trains. It must be less than the lease.
+_TRIES = 3  # how often a trainer is started for the same feedback that was killed or failed
 
 
 class Learning:
-    """The versions of a gateway, and the trainer beside it."""
-
     def __init__(self, live: LiveRun, tell: Callable[[str], object], file: VersionFile) -> None:
         self.live, self.tell, self.file = live, tell, file
         self.spec: Path | None = None
@@ -56,7 +45,17 @@ class Learning:
 
     async def ready(self) -> None:
         """Serve the version that the file names. Call this before the first request."""
-        await asyncio.to_thread(self._begin)
+
+        def begin() -> None:
+            self.file.create()
+            with self.file.alone() as is_alone:
+                if is_alone:  # a trainer that is killed this moment clears up the next time
+                    self.file.clear(self.file.read())
+            if self._wished:
+                with self.file.change() as state:
+                    state.every, state.share, state.metric, state.owns = self._wished
+
+        await asyncio.to_thread(begin)
         assembly = self.live.assembly
         guarded, choice = assembly.policy, assembly.spec.policy
 
@@ -70,20 +69,6 @@ class Learning:
         guarded.inside = self.served
         await self.served.refresh()
         await self.count()
-
-    def _begin(self) -> None:
-        self.file.create()
-        with self.file.alone() as is_alone:
-            if is_alone:  # a trainer that is killed this moment clears up the next time
-                self.file.clear(self.file.read())
-        if self._wished:
-            with self.file.change() as state:
-                state.every, state.share, state.metric, state.owns = self._wished
-
-    @property
-    def metric(self) -> str:
-        """The feedback that versions learn from."""
-        return self.served.state.metric
 
     def heard(self) -> None:
         """Feedback has come in, and is on disk."""
@@ -105,7 +90,7 @@ class Learning:
                     if trouble != str(error):
                         trouble = str(error)
                         self.tell(f"can't read the versions, so v{self.served.state.served} is still served: {trouble}")
-                if self._wished and self._leads and self._is_due():
+                if self._wished and self._leads:
                     await self._train()
                 await asyncio.sleep(_LOOK)
         finally:
@@ -135,34 +120,27 @@ class Learning:
             if not self._leads:
                 await self._end_trainer()
 
-    def _is_due(self) -> bool:
-        if self.trainer is not None:
-            return self.trainer.returncode is not None
-        # What fails again and again waits for more feedback.
-        has_work = self.served.state.rebuilds and not self._enough
-        return has_work or self.waiting >= max(self.served.state.every, self._enough)
-
     async def _train(self) -> None:
-        """Start the trainer, or take note of its end."""
+        """Start the trainer if there is something to learn, or take note of its end."""
+        state = self.served.state
         if self.trainer is None:
-            self._judged = self.served.state.canary
-            words = [str(self.file.run), *([str(self.spec)] if self.spec else [])]
-            module = f"{__package__}.trainer"
-            none, pipe = asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE
-            # Nothing is written to its stdin, which closes when this process ends, however that ends.
-            self.trainer = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", module, *words),
-                stdin=pipe,
-                stdout=none,
-                stderr=pipe,
-                env={**os.environ, **self.file.environment()},
-            )
-            assert self.trainer.stderr is not None
-            self._reading = asyncio.create_task(self.trainer.stderr.read())
+            # What fails again and again waits for more feedback.
+            has_work = state.rebuilds and not self._enough
+            if has_work or self.waiting >= max(state.every, self._enough):
+                self._judged = state.canary
+                words = ["-m", f"{__package__}.trainer", str(self.file.run), *([str(self.spec)] if self.spec else [])]
+                none, pipe = asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE
+                told = {**os.environ, **self.file.environment()}
+                # Nothing is written to its stdin, which closes when this process ends, however that ends.
+                self.trainer = await asyncio.create_subprocess_exec(
+                    sys.executable, *words, stdin=pipe, stdout=none, stderr=pipe, env=told
+                )
+                assert self.trainer.stderr is not None
+                self._reading = asyncio.create_task(self.trainer.stderr.read())
             return
-        code = self.trainer.returncode
-        error = await self._reading
-        self.trainer = None
+        if (code := self.trainer.returncode) is None:
+            return
+        error, self.trainer = await self._reading, None
         if code == BUSY:
             return
         await self.count()
@@ -171,12 +149,11 @@ class Learning:
             said = error.decode(errors="replace").strip().splitlines()
             self.tell(f"the trainer ended with {code}{': ' + said[-1] if said else ''}")
             if self._tries >= _TRIES:
-                self._tries, self._enough = 0, self.waiting + self.served.state.every  # there is more to learn from
+                self._tries, self._enough = 0, self.waiting + state.every  # there is more to learn from
         else:
             # A trial that was judged and goes on, although there are ratings enough, waits for more of them.
-            goes_on = self._judged and self._judged == self.served.state.canary
-            goes_on = goes_on and self.waiting >= self.served.state.every
-            self._tries, self._enough = 0, self.waiting + self.served.state.every if goes_on else 0
+            goes_on = self._judged and self._judged == state.canary and self.waiting >= state.every
+            self._tries, self._enough = 0, self.waiting + state.every if goes_on else 0
 
     async def count(self) -> None:
         """Count the ratings that no version was made for yet.

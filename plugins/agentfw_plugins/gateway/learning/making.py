@@ -1,11 +1,5 @@
 """Trains versions of a gateway's policy, and compares them with the served one by the answers that were held out.
 
-    making, look = Making(file, state, spec), Look(ratings)
-    with making.room() as room:
-        await making.train(look, making.values(look.taught, room), room)
-        await making.compare([look])
-        look.comparison.is_better()
-
 A training is that of `agentfw train --from RUN`. The copies of conversations that it needs are deleted with its room.
 """
 
@@ -61,13 +55,10 @@ class Look:
 
     @property
     def name(self) -> str:
-        """What a comparison calls the version that it is about."""
         return self.has.name if self.has is not None and not self.trains else f"of {self.user}"
 
 
 class Making:
-    """The trainings and tests of one attempt."""
-
     def __init__(self, file: VersionFile, state: State, spec: Path | None) -> None:
         self.file, self.state, self.spec = file, state, spec
         self.host = Host.load()
@@ -75,7 +66,6 @@ class Making:
 
     @contextmanager
     def room(self) -> Iterator[Path]:
-        """A folder for trainings, until the block ends."""
         room = self.file.folder / "training"
         try:
             yield room
@@ -93,7 +83,6 @@ class Making:
         return start_from_runs([str(folder)], room, metric=self.state.metric)(self.host, None, self.spec)
 
     def trains_all(self, values: Mapping[str, Any]) -> bool:
-        """Whether a training is one of all weights."""
         return bool(_parts(values["learner"])[1].get("weights") == "all")
 
     def goes_on(self, values: Mapping[str, Any]) -> bool:
@@ -173,9 +162,8 @@ class Making:
                 answers = [(one.prompt_ids, one.token_ids) for one in ratings[version]]
                 told = await asked.score(answers)
                 if not all(told):
-                    raise UsageError(
-                        f"the policy {name} can't tell how likely an answer is, so versions can't be compared"
-                    )
+                    words = f"the policy {name} can't tell how likely an answer is, so versions can't be compared"
+                    raise UsageError(words)
                 found[version] = {one: sum(each) for one, each in zip(ratings[version], told, strict=True)}
         finally:
             await asked.close()
@@ -197,5 +185,4 @@ def comparison_of(
 
 
 def _parts(choice: Choice) -> tuple[str, dict[str, Any]]:
-    """The name and the settings of a component in a spec."""
     return (choice, {}) if isinstance(choice, str) else (choice["name"], choice.get("settings", {}))

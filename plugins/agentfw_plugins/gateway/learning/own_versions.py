@@ -5,17 +5,13 @@ is compared with the served one on their own held-out answers, by the same impor
 kept only if it is better by WORTH. It answers to them alone: no request can ask for it by name.
 
 How many ratings are enough follows from what the test can show. Among n held-out answers of which k were liked, no
-p-value is below 1 / C(n, k). That has to be less than the level which is left for one of AT_ONCE users.
-
-Users who are looked at together share the level by Holm's method: the chance that any of them gets a version by luck is
-at most 0.05 in each attempt. A user who got none is looked at again once half of their ratings are new, so that there
-are few attempts that luck could win.
+p-value is below 1 / C(n, k). That has to be less than the level which is left for one of AT_ONCE users. Users who are
+looked at together share the level by Holm's method: the chance that any of them gets a version by luck is at most 0.05
+in each attempt. A user who got none is looked at again once half of their ratings are new, so that there are few
+attempts that luck could win.
 
 When others get a new version, those of single users are tested against it, on the same terms, and dropped if they are
 no longer better. The ratings of users who have their own take no part in the versions of the others meanwhile.
-
-Users are trained one after the other. They share the memory of the base, but none of its work: from the first step on
-each has weights of their own in every layer.
 """
 
 from __future__ import annotations
@@ -37,8 +33,7 @@ AT_ONCE = 8
 """Maximum number of users that an attempt looks at: those with the most ratings. The next attempt takes the others."""
 WORTH = 0.05
 """How much larger the share of liked answers must be. A smaller gain can be significant, but nobody would notice it."""
-_NEW = 0.5
-"""Share of a user's ratings that must be new before they are looked at again."""
+_NEW = 0.5  # share of a user's ratings that must be new before they are looked at again
 
 
 def can_show(held_out: Sequence[Rating]) -> bool:
@@ -49,13 +44,12 @@ def can_show(held_out: Sequence[Rating]) -> bool:
 
 def chosen(state: State, ratings: Sequence[Rating]) -> list[Look]:
     """Whom to look at: first whose version was compared with one that isn't served any more, then who is due."""
-    by_user, tests, trains = defaultdict[str, list[Rating]](list), list[Look](), list[Look]()
+    by_user, trains = defaultdict[str, list[Rating]](list), list[Look]()
     for one in comparable(ratings, state):
         by_user[one.user].append(one)
     has = state.own
-    for user, version in has.items():
-        if version.before != state.served:
-            tests.append(Look(by_user.pop(user, [])[-MOST:], user, version, trains=False))
+    tested = [one for one in has.values() if one.before != state.served]
+    tests = [Look(by_user.pop(one.user, [])[-MOST:], one.user, one, trains=False) for one in tested]
     for user, theirs in by_user.items() if state.owns else ():
         look = Look(theirs[-MOST:], user, has.get(user))
         is_due = fresh(look.ratings, state.tried.get(user, 0.0)) >= _NEW * len(look.ratings)
@@ -94,7 +88,6 @@ async def for_single_users(file: VersionFile, state: State, ratings: Sequence[Ra
 
 
 async def _train(making: Making, looks: Sequence[Look], room: Path) -> list[str]:
-    """Train a version for each. Returns what went wrong."""
     troubles = list[str]()
     for place, one in enumerate(looks):
         try:
@@ -121,18 +114,19 @@ def _note(state: State, looks: Sequence[Look], made: Mapping[str, Version]) -> l
     """Write down what was found. Returns the versions that are dropped."""
     dropped, known = list[str](), {one.number: one for one in state.versions}
     for look in looks:
-        has, new = known.get(look.has.number) if look.has is not None else None, made.get(look.user)
+        has = known.get(look.has.number) if look.has is not None else None
         if look.trains:
             state.tried[look.user] = max(one.at for one in look.ratings)
-            if has is not None and new is not None:
+            if has is not None and look.user in made:
                 has.outcome = REPLACED
-        elif has is not None and look.is_better:
-            has.before = state.served
         elif has is not None:
-            has.outcome = DROPPED
-            dropped.append(has.name)
-            state.tried.pop(look.user, None)
-        if has is not None and not look.trains and look.comparison is not None:
-            has.test, has.why = look.comparison.figures, str(look.comparison)
+            if look.comparison is not None:
+                has.test, has.why = look.comparison.figures, str(look.comparison)
+            if look.is_better:
+                has.before = state.served
+            else:
+                has.outcome = DROPPED
+                dropped.append(has.name)
+                state.tried.pop(look.user, None)
     state.versions += made.values()
     return dropped

@@ -21,8 +21,7 @@ from .version_file import Removal, State
 MOST = 400
 """The newest so many ratings are learned from: tastes change."""
 _CLEAR = 0.5
-_HELD_OUT = 3
-"""One of so many conversations is held out."""
+_HELD_OUT = 3  # one of so many conversations is held out
 
 
 class Rating(NamedTuple):
@@ -49,8 +48,6 @@ def read_ratings(episodes: Iterable[Episode], removals: Sequence[Removal] = (), 
 
 
 def without_removed(episode: Episode, removals: Sequence[Removal]) -> Episode:
-    """The session without feedback that was taken out."""
-
     def is_removed(event: Event) -> bool:
         task, at = episode.task, float(event.data.get("at", 0.0))
         return is_feedback(event) and any(gone.holds(task.user, task.query, at) for gone in removals)
@@ -65,15 +62,13 @@ def comparable(ratings: Sequence[Rating], state: State) -> list[Rating]:
 
 
 def fresh(ratings: Sequence[Rating], seen: float) -> int:
-    """How many were given since that time."""
     return sum(one.at > seen for one in ratings)
 
 
-def rated(episode: Episode, metric: Metric | None = None) -> Iterator[Rating]:
-    """The rated answers of a session that count."""
+def rated(episode: Episode, metric: Metric) -> Iterator[Rating]:
     first = next((one.content for one in episode.messages if one.role == "user"), "")
     held_out = blake2b(first.encode(errors="replace"), digest_size=8).digest()[0] % _HELD_OUT == 0
-    for turn, value, at in _values(episode, metric or Metric()):
+    for turn, value, at in _values(episode, metric):
         if not why_not(turn, value):
             task = episode.task
             ids = turn.prompt_ids, turn.token_ids

@@ -60,10 +60,8 @@ class ServedVersions(Policy):
     async def _load(self, version: Version) -> None:
         adapter = await asyncio.to_thread(self._file.fetch, version)
         if not adapter.exists():
-            raise StorageError(
-                f"{adapter}, the adapter of {version.name}, is gone",
-                fix="restore it, or go back: agentfw serve rollback",
-            )
+            words = f"{adapter}, the adapter of {version.name}, is gone"
+            raise StorageError(words, fix="restore it, or go back: agentfw serve rollback")
         if version.user:
             self._made[version.number] = await self.base.beside(adapter, version.name)
             return
@@ -73,7 +71,6 @@ class ServedVersions(Policy):
         self._made[version.number] = policy
 
     def version_of(self, session: str, user: str) -> str:
-        """The version that a session of this user gets now."""
         return self._name(self._number_for(session, user))
 
     def _name(self, number: int) -> str:
@@ -107,26 +104,21 @@ class ServedVersions(Policy):
     @asynccontextmanager
     async def _of(self, request: Request) -> AsyncIterator[tuple[Policy, str]]:
         session, user = request.task.query, request.task.user
-        number = self._number_for(session, user)
-        if user in self._own and number == self._own[user].number:
-            number = await self._their_own(self._own[user], session)
+        number, own = self._number_for(session, user), self._own.get(user)
+        if own is not None and number == own.number:
+            async with self._loading:
+                try:
+                    if number not in self._made:
+                        await self._load(own)
+                    self._made[number] = self._made.pop(number)  # the last to leave memory
+                except Exception as error:  # of a plugin, too: the others' version is there
+                    logger.warning("%s is not served: %s", own.name, error)
+                    number = self.state.for_session(session)
         self._asked[number] += 1
         try:
             yield self._made[number], self._name(number)
         finally:
             self._asked[number] -= 1
-
-    async def _their_own(self, version: Version, session: str) -> int:
-        """The version of a single user, in memory and last to leave it; or else that of the others."""
-        async with self._loading:
-            try:
-                if version.number not in self._made:
-                    await self._load(version)
-            except Exception as error:  # of a plugin, too: the others' version is there
-                logger.warning("%s is not served: %s", version.name, error)
-                return self.state.for_session(session)
-            self._made[version.number] = self._made.pop(version.number)
-            return version.number
 
     async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
         return await self._made[self.state.served].logprobs(prompt_ids, token_ids)
@@ -154,10 +146,8 @@ def check_learns(policy: Policy, name: str, owns: bool = False) -> None:
             fix="serve one that can, such as transformers or tiny, or leave --learn out",
         )
     if owns and kind.beside is Policy.beside:
-        raise UsageError(
-            f"the policy {name} holds one adapter at a time, so users can't have their own",
-            fix="serve one that holds several, such as transformers, tiny or vllm, or leave --learn-own out",
-        )
+        fix = "serve one that holds several, such as transformers, tiny or vllm, or leave --learn-own out"
+        raise UsageError(f"the policy {name} holds one adapter at a time, so users can't have their own", fix=fix)
 
 
 def _named(generation: Generation, version: str) -> Generation:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from sqlalchemy import Connection, delete, insert, select, update
@@ -25,8 +25,7 @@ from .version_file import TRAINER, State, Version, VersionFile, state_of, writte
 
 LEASE = 10.0
 """Seconds after which a gateway trains no more that doesn't say that it does."""
-_PART = 2**23
-"""Bytes of an adapter in a row."""
+_PART = 2**23  # bytes of an adapter in a row
 
 
 class SharedVersionFile(VersionFile):
@@ -39,20 +38,18 @@ class SharedVersionFile(VersionFile):
         self.is_trainer = bool(holder)
         """Whether changes need the lease: those of a trainer do, and those of a person who rolls back don't."""
         self.database = SessionDatabase(address)
-        with self.database.transaction() as connection:
-            self._heard = self._count(connection)
-        self._changed = -1
+        self._changed, self._heard = -1, 0
+        self.heard_elsewhere(0)  # what was heard before doesn't count
 
     @property
     def exists(self) -> bool:
-        with self.database.transaction() as connection:
-            found = connection.execute(select(LEARNING.c.policy)).scalar_one_or_none()
-        if found is not None and self.policy and found != self.policy:
+        rows = self.database.rows(select(LEARNING.c.policy))
+        if rows and self.policy and rows[0].policy != self.policy:
             raise UsageError(
-                f"the gateways at {self.database.where} learn for another policy than this one: {found}",
+                f"the gateways at {self.database.where} learn for another policy than this one: {rows[0].policy}",
                 fix="serve the same policy with the same settings, or leave --sessions or --learn out",
             )
-        return found is not None
+        return bool(rows)
 
     def create(self) -> None:
         make_folder(self.folder)
@@ -65,63 +62,55 @@ class SharedVersionFile(VersionFile):
                 connection.execute(insert(LEARNING).values(number=1, holder="", held_until=0.0, **begun))
 
     def read(self) -> State:
-        with self.database.transaction() as connection:
-            asked = select(LEARNING.c.changed, LEARNING.c.content).where(LEARNING.c.changed != self._changed)
-            if row := connection.execute(asked).first():
-                self._changed, self._read = row.changed, state_of(json.loads(row.content))
+        asked = select(LEARNING.c.changed, LEARNING.c.content).where(LEARNING.c.changed != self._changed)
+        for row in self.database.rows(asked):
+            self._changed, self._read = row.changed, state_of(json.loads(row.content))
         return self._read
 
     @contextmanager
     def change(self) -> Iterator[State]:
         with self.database.transaction() as connection:
             row = connection.execute(select(LEARNING).with_for_update()).one()
-            self._check_leads(row.holder)
+            self._check_leads(connection)
             state = state_of(json.loads(row.content))
             yield state
             connection.execute(update(LEARNING).values(content=written(state), changed=row.changed + 1))
 
-    def _check_leads(self, holder: str) -> None:
-        if self.is_trainer and holder != self.holder:
+    def _check_leads(self, connection: Connection) -> None:
+        if self.is_trainer and connection.execute(select(LEARNING.c.holder)).scalar_one() != self.holder:
             raise StorageError("another gateway trains now", fix="nothing: it learns from the same feedback")
 
     def lead(self) -> bool:
         """Take or renew the lease. Returns whether this gateway is the one that trains."""
-        with self.database.transaction() as connection:
-            now = self.database.now(connection)
-            is_free = (LEARNING.c.holder.in_(("", self.holder))) | (LEARNING.c.held_until <= now)
-            taken = update(LEARNING).where(is_free).values(holder=self.holder, held_until=now + self.lease)
-            return bool(connection.execute(taken).rowcount)
+        now = self.database.clock
+        is_free = LEARNING.c.holder.in_(("", self.holder)) | (LEARNING.c.held_until <= now)
+        taken = update(LEARNING).where(is_free).values(holder=self.holder, held_until=now + self.lease)
+        return bool(self.database.rows(taken.returning(LEARNING.c.number)))
 
     def heard_elsewhere(self, own: int) -> int:
-        with self.database.transaction() as connection:
-            if own:
-                connection.execute(update(LEARNING).values(heard=LEARNING.c.heard + own))
-            heard = self._count(connection)
+        told = update(LEARNING).values(heard=LEARNING.c.heard + own).returning(LEARNING.c.heard)
+        rows = self.database.rows(told if own else select(LEARNING.c.heard))
+        heard = int(rows[0].heard) if rows else 0
         found, self._heard = heard - self._heard - own, heard
         return max(0, found)
 
     def close(self) -> None:
-        with self.database.transaction() as connection:
-            connection.execute(update(LEARNING).where(LEARNING.c.holder == self.holder).values(holder=""))
+        self.database.rows(update(LEARNING).where(LEARNING.c.holder == self.holder).values(holder=""))
         self.database.close()
 
     def episodes(self) -> Iterator[Episode]:
-        journal = SessionJournal(self.address)
-        try:
+        with closing(SessionJournal(self.address)) as journal:
             yield from journal.sessions(Chosen(rated=True))
-        finally:
-            journal.close()
 
     def drop(self, numbers: Iterable[int]) -> None:
-        with self.database.transaction() as connection:
-            connection.execute(delete(ADAPTERS).where(ADAPTERS.c.version.in_(list(numbers))))
+        self.database.rows(delete(ADAPTERS).where(ADAPTERS.c.version.in_(list(numbers))))
 
     def clear(self, state: State) -> None:
         super().clear(state)
         if self.is_trainer:  # no other trainer is about to name one of them
             known = [one.number for one in state.versions if one.adapter]
             with self.database.transaction() as connection:
-                self._check_leads(connection.execute(select(LEARNING.c.holder)).scalar_one())
+                self._check_leads(connection)
                 connection.execute(delete(ADAPTERS).where(ADAPTERS.c.version.not_in(known)))
 
     def keep(self, version: Version, made: Path) -> None:
@@ -129,7 +118,7 @@ class SharedVersionFile(VersionFile):
         kept = self.adapter(version)
         files = [kept] if kept.is_file() else sorted(path for path in kept.rglob("*") if path.is_file())
         with self.database.transaction() as connection:
-            self._check_leads(connection.execute(select(LEARNING.c.holder)).scalar_one())
+            self._check_leads(connection)
             connection.execute(ADAPTERS.delete().where(ADAPTERS.c.version == version.number))  # of a killed trainer
             for file in files:
                 name = "" if file == kept else file.relative_to(kept).as_posix()
@@ -158,8 +147,4 @@ class SharedVersionFile(VersionFile):
         return adapter
 
     def environment(self) -> dict[str, str]:
-        told = {"address": self.address, "policy": self.policy, "holder": self.holder}
-        return {TRAINER: json.dumps(told)}
-
-    def _count(self, connection: Connection) -> int:
-        return int(connection.execute(select(LEARNING.c.heard)).scalar_one_or_none() or 0)
+        return {TRAINER: json.dumps({"address": self.address, "policy": self.policy, "holder": self.holder})}

@@ -1,7 +1,5 @@
 """Makes new versions from the feedback of a gateway, in a process of its own at the lowest priority.
 
-    python -m agentfw_plugins.gateway.learning.trainer RUN [SPEC]
-
 It is the training of `agentfw train --from RUN` on the newest ratings that weren't taken out. It goes on from the
 served version, because the newest answers are its own; a training of all weights begins with the policy as it came.
 What is held out, it never sees. If a version is on trial as a canary, that is judged instead. Versions of single users

@@ -2,11 +2,6 @@
 
 Each change is one transaction. So whatever is killed at whatever moment, the row says what is served, and the adapter
 that it names is complete: an adapter is in its place before the row names it.
-
-    file = VersionFile(run_folder)
-    with file.change() as state:
-        state.served = 2
-    file.read().served      # 2
 """
 
 from __future__ import annotations
@@ -29,8 +24,7 @@ from agentfw.runs import make_folder, read_sessions
 TRAINER = "AGENTFW_TRAINER"
 """The variable by which a trainer is told of versions that aren't in its run. An address may have a password, so it is
 no word of the command."""
-_WAIT = 30.0
-"""Seconds to wait for another process that changes the file."""
+_WAIT = 30.0  # seconds to wait for another process that changes the file
 
 SERVED, CANARY, REJECTED = "served", "canary", "rejected"
 ROLLED_BACK, WITHDRAWN, WORSE = "rolled back", "withdrawn", "worse as a canary"
@@ -40,8 +34,6 @@ REPLACED, DROPPED = "replaced", "not better any more"
 
 @dataclass(slots=True)
 class Version:
-    """A version that was trained."""
-
     number: int
     at: float
     """When it was made, in seconds since 1970."""
@@ -94,8 +86,6 @@ class Wished(NamedTuple):
 
 @dataclass(slots=True)
 class State:
-    """What there is, and what is served."""
-
     versions: list[Version] = field(default_factory=list)
     served: int = 0
     canary: int = 0
@@ -121,7 +111,6 @@ class State:
 
     @property
     def own(self) -> dict[str, Version]:
-        """The versions of users who are served their own."""
         return {one.user: one for one in self.versions if one.user and one.outcome == SERVED}
 
     @property
@@ -172,7 +161,6 @@ class State:
         return learned
 
     def judge(self, *, worse: bool, why: str) -> None:
-        """End the trial of the canary."""
         canary = self.version(self.canary)
         canary.why = why
         if worse:
@@ -207,8 +195,6 @@ def named(number: int, user: str = "") -> str:
 
 
 class VersionFile:
-    """The versions of one gateway's run."""
-
     def __init__(self, run: Path) -> None:
         self.run, self.folder = run, run / "learning"
         self.path = self.folder / "versions.db"
@@ -219,7 +205,6 @@ class VersionFile:
         return self.path.exists()
 
     def create(self) -> None:
-        """Make the file, unless it exists."""
         make_folder(self.folder)
         self.path.touch(mode=0o600)
         with self._open() as connection, connection:
@@ -229,7 +214,7 @@ class VersionFile:
     def read(self) -> State:
         """The state as it is now, which isn't to be changed: whoever reads next may get the same object."""
         with self._open() as connection:
-            content = self._content(connection)
+            [content] = connection.execute("SELECT content FROM state").fetchone()
         if content != self._content_read:  # with thousands of versions, parsing them twice a second costs too much
             self._content_read, self._read = content, state_of(json.loads(content))
         return self._read
@@ -239,7 +224,8 @@ class VersionFile:
         """Change the state as it is now. Nothing is changed if the block raises."""
         with self._open() as connection, connection:
             connection.execute("BEGIN IMMEDIATE")
-            state = state_of(json.loads(self._content(connection)))
+            [content] = connection.execute("SELECT content FROM state").fetchone()
+            state = state_of(json.loads(content))
             yield state
             connection.execute("UPDATE state SET content = ? WHERE id = 1", (written(state),))
 
@@ -247,12 +233,10 @@ class VersionFile:
         return self.folder / "versions" / version.adapter
 
     def keep(self, version: Version, made: Path) -> None:
-        """Put a new adapter in its place."""
         make_folder(self.adapter(version).parent)
         made.rename(self.adapter(version))
 
     def episodes(self) -> Iterable[Episode]:
-        """The sessions to learn from."""
         return read_sessions(self.run)
 
     def drop(self, numbers: Iterable[int]) -> None:
@@ -307,9 +291,6 @@ class VersionFile:
     def close(self) -> None:
         """Let another gateway train."""
 
-    def _content(self, connection: sqlite3.Connection) -> str:
-        return str(connection.execute("SELECT content FROM state").fetchone()[0])
-
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         try:
@@ -317,9 +298,8 @@ class VersionFile:
                 connection.execute("PRAGMA synchronous = FULL")
                 yield connection
         except sqlite3.Error as error:
-            raise StorageError(
-                f"the versions in {self.path} can't be used: {error}", fix="free disk space, or restore the file"
-            ) from error
+            words = f"the versions in {self.path} can't be used: {error}"
+            raise StorageError(words, fix="free disk space, or restore the file") from error
 
 
 def written(state: State) -> str:

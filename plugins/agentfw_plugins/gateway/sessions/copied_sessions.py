@@ -1,7 +1,7 @@
 """Copies the shared sessions with feedback into a run below the directory of runs: `agentfw train --from postgresql://...`.
 
-Each training has a copy of its own, so that it can be resumed and repeated whatever becomes of the database. It learns
-from all feedback that there is, as from a run. What a copy has, `--keep-ended` may delete.
+Each training has a copy of its own, so that it can be resumed and repeated whatever becomes of the database.
+`--keep-ended` may delete what a copy has.
 """
 
 from __future__ import annotations
@@ -28,27 +28,20 @@ def copied(address: str, host: Host, root: Path) -> list[Path]:
     """The run below `root` to learn from."""
     with closing(SessionJournal(address)) as journal:
         if not journal.rated_so_far():
-            raise UsageError(
-                f"there is no feedback in the sessions at {journal.database.where}",
-                fix="rate answers: agentfw feedback SESSION",
-            )
+            words = f"there is no feedback in the sessions at {journal.database.where}"
+            raise UsageError(words, fix="rate answers: agentfw feedback SESSION")
         live = LiveRun.create(parse_spec(_SPEC), host, root)
         live.assembly.engine.close()
-        journal.copied(_copy(journal, live.folder.path / "turns.jsonl"))
+        turns, versions = live.folder.path / "turns.jsonl", dict[int, int]()
+        try:
+            make_private(turns)
+            with turns.open("wb") as handle:
+                for version, episode in journal.versions(Chosen(rated=True)):
+                    handle.write(encoded(episode.to_record()))
+                    versions[episode.task.index] = version
+                handle.flush()
+                os.fsync(handle.fileno())
+        except OSError as error:
+            raise StorageError(f"can't write {turns}: {error.strerror or error}", fix=disk_fix(error)) from error
+        journal.copied(versions)
     return [live.folder.path]
-
-
-def _copy(journal: SessionJournal, turns: Path) -> dict[int, int]:
-    """Write the sessions to a file. Returns the version of each."""
-    versions = {}
-    try:
-        make_private(turns)
-        with turns.open("wb") as handle:
-            for version, episode in journal.versions(Chosen(rated=True)):
-                handle.write(encoded(episode.to_record()))
-                versions[episode.task.index] = version
-            handle.flush()
-            os.fsync(handle.fileno())
-    except OSError as error:
-        raise StorageError(f"can't write {turns}: {error.strerror or error}", fix=disk_fix(error)) from error
-    return versions

@@ -1,10 +1,9 @@
 """The database that several gateways share: its tables, how it is reached, and the keys in it.
 
 It is PostgreSQL or, for the gateways of one machine, a SQLite file. It is the whole record: sessions with all that was
-said, how far the memories have heard it, keys with their limits, and versions. So a gateway may be lost for good.
-
-No column that changes with each turn is in an index or in the condition of one, so that PostgreSQL can update a row
-where it is, without writing to the indexes.
+said, how far the memories have heard it, keys with their limits, and versions. So a gateway may be lost for good. No
+column that changes with each turn is in an index or in the condition of one, so that PostgreSQL can update a row where
+it is, without writing to the indexes.
 """
 
 from __future__ import annotations
@@ -19,31 +18,7 @@ from typing import Any
 from agentfw.errors import MissingExtraError, SettingsError, StorageError
 
 try:
-    from sqlalchemy import (
-        JSON,
-        BigInteger,
-        Column,
-        ColumnElement,
-        Connection,
-        Float,
-        Index,
-        Integer,
-        LargeBinary,
-        MetaData,
-        String,
-        Table,
-        Text,
-        UniqueConstraint,
-        create_engine,
-        delete,
-        event,
-        insert,
-        inspect,
-        literal_column,
-        select,
-        text,
-        update,
-    )
+    import sqlalchemy as sa
     from sqlalchemy.engine import URL, make_url
     from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
 except ImportError as error:
@@ -53,28 +28,28 @@ from ..keys import Key, Keys, key_exists, no_such_key
 
 _CONNECTIONS = 10
 
-_NUMBER = BigInteger().with_variant(Integer, "sqlite")  # which has 64 bits, and counts only by this name
+_NUMBER = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # which has 64 bits, and counts only by this name
 
-_tables = MetaData()
-SESSIONS = Table(
+_tables = sa.MetaData()
+SESSIONS = sa.Table(
     "agentfw_session",
     _tables,
-    Column("number", _NUMBER, primary_key=True, autoincrement=True),
-    Column("first", String(300), nullable=False),
-    Column("again", Integer, nullable=False),
-    Column("user", Text, nullable=False),
-    Column("version", Integer, nullable=False),
-    Column("holder", String(100), nullable=False),
-    Column("hearer", String(100), nullable=False, server_default=""),
-    Column("used", Float, nullable=False),
-    Column("finish", String(50), nullable=False),
-    Column("said", Integer, nullable=False, server_default="0"),
-    Column("heard", Integer, nullable=False, server_default="0"),
-    Column("rated", Integer, nullable=False, server_default="0"),
-    Column("copied", Integer, nullable=False, server_default="0"),
-    Column("ended", Float),
-    Column("reward", Float),
-    UniqueConstraint("first", "again"),
+    sa.Column("number", _NUMBER, primary_key=True, autoincrement=True),
+    sa.Column("first", sa.String(300), nullable=False),
+    sa.Column("again", sa.Integer, nullable=False),
+    sa.Column("user", sa.Text, nullable=False),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("holder", sa.String(100), nullable=False),
+    sa.Column("hearer", sa.String(100), nullable=False, server_default=""),
+    sa.Column("used", sa.Float, nullable=False),
+    sa.Column("finish", sa.String(50), nullable=False),
+    sa.Column("said", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("heard", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("rated", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("copied", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("ended", sa.Float),
+    sa.Column("reward", sa.Float),
+    sa.UniqueConstraint("first", "again"),
     sqlite_autoincrement=True,
     postgresql_with={"fillfactor": 60},
 )
@@ -87,64 +62,64 @@ for _name, _columns, _condition in (
     ("rated", ["number"], SESSIONS.c.rated > 0),
     ("user", ["user", "number"], None),
 ):
-    Index(
+    sa.Index(
         f"agentfw_session_{_name}",
         *(SESSIONS.c[column] for column in _columns),
         postgresql_where=_condition,
         sqlite_where=_condition,
     )
-NEWS = Table(
+NEWS = sa.Table(
     "agentfw_session_news",
     _tables,
-    Column("session", _NUMBER, primary_key=True, autoincrement=False),
-    Column("version", Integer, primary_key=True, autoincrement=False),
-    Column("record", JSON, nullable=False),
+    sa.Column("session", _NUMBER, primary_key=True, autoincrement=False),
+    sa.Column("version", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("record", sa.JSON, nullable=False),
 )
-GATEWAYS = Table(
+GATEWAYS = sa.Table(
     "agentfw_gateway",
     _tables,
-    Column("name", String(100), primary_key=True),
-    Column("alive_until", Float, nullable=False),
-    Column("settings", JSON, nullable=False),
+    sa.Column("name", sa.String(100), primary_key=True),
+    sa.Column("alive_until", sa.Float, nullable=False),
+    sa.Column("settings", sa.JSON, nullable=False),
 )
 """The gateways. What a dead one has belongs to the others. `settings` are those that all must have."""
-ANSWERS = Table(
+ANSWERS = sa.Table(
     "agentfw_session_answer",
     _tables,
-    Column("digest", String(200), primary_key=True),
-    Column("first", String(300), nullable=False),
+    sa.Column("digest", sa.String(200), primary_key=True),
+    sa.Column("first", sa.String(300), nullable=False),
 )
-KEYS = Table(
+KEYS = sa.Table(
     "agentfw_key",
     _tables,
-    Column("name", String(100), primary_key=True),
-    Column("digest", String(64), nullable=False),
-    Column("created", String(40), nullable=False),
-    Column("user", Text),
-    Column("per_minute", Integer),
-    Column("left", Float),
-    Column("asked", Float),
+    sa.Column("name", sa.String(100), primary_key=True),
+    sa.Column("digest", sa.String(64), nullable=False),
+    sa.Column("created", sa.String(40), nullable=False),
+    sa.Column("user", sa.Text),
+    sa.Column("per_minute", sa.Integer),
+    sa.Column("left", sa.Float),
+    sa.Column("asked", sa.Float),
 )
 """`left` is how many answers a key could ask for at the time `asked`, as far as it may ask for so many a minute."""
-LEARNING = Table(
+LEARNING = sa.Table(
     "agentfw_learning",
     _tables,
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("content", Text, nullable=False),
-    Column("changed", Integer, nullable=False),
-    Column("policy", Text, nullable=False),
-    Column("heard", Integer, nullable=False),
-    Column("holder", String(100), nullable=False),
-    Column("held_until", Float, nullable=False),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("content", sa.Text, nullable=False),
+    sa.Column("changed", sa.Integer, nullable=False),
+    sa.Column("policy", sa.Text, nullable=False),
+    sa.Column("heard", sa.Integer, nullable=False),
+    sa.Column("holder", sa.String(100), nullable=False),
+    sa.Column("held_until", sa.Float, nullable=False),
 )
 """The versions that the gateways serve and the lease of the one that trains: one row, once one of them learns."""
-ADAPTERS = Table(
+ADAPTERS = sa.Table(
     "agentfw_learning_adapter",
     _tables,
-    Column("version", Integer, primary_key=True, autoincrement=False),
-    Column("path", String(300), primary_key=True),
-    Column("part", Integer, primary_key=True, autoincrement=False),
-    Column("content", LargeBinary, nullable=False),
+    sa.Column("version", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("path", sa.String(300), primary_key=True),
+    sa.Column("part", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("content", sa.LargeBinary, nullable=False),
 )
 """The files of the versions, cut into parts. A version that is a single file has the empty path."""
 
@@ -166,26 +141,26 @@ class SessionDatabase:
             with suppress(FileExistsError):
                 os.close(os.open(str(url.database), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         words = "(julianday('now') - 2440587.5) * 86400.0" if self.is_file else "extract(epoch from clock_timestamp())"
-        self.clock: ColumnElement[float] = literal_column(words, Float)
+        self.clock: sa.ColumnElement[float] = sa.literal_column(words, sa.Float)
         """The database's time, in a statement."""
         options: dict[str, Any] = {"connect_args": {"timeout": 60}} if self.is_file else {"max_overflow": 0}
         # A connection that the server has closed meanwhile is replaced, so a failover ends no gateway.
         self.breaks = 0
         """How often it couldn't be reached. What was committed without waiting shortly before may be lost then."""
-        self._engine = create_engine(url, pool_size=_CONNECTIONS, pool_pre_ping=asks_first, **options)
+        self._engine = sa.create_engine(url, pool_size=_CONNECTIONS, pool_pre_ping=asks_first, **options)
         if self.is_file:
-            event.listen(self._engine, "connect", _plain)
+            sa.event.listen(self._engine, "connect", _plain)
             # Whoever reads a row here changes it next, so waiting for the right to write comes first.
-            event.listen(self._engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+            sa.event.listen(self._engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
         with self.transaction() as connection:
             self.alone(connection, 6074001)  # two that begin at once must not both make the tables
-            there = inspect(connection).get_multi_columns(filter_names=list(_tables.tables))
+            there = sa.inspect(connection).get_multi_columns(filter_names=list(_tables.tables))
             known = {table: {column["name"] for column in columns} for (_, table), columns in there.items()}
             for name, columns in known.items():
-                if columns != set(_tables.tables[name].columns.keys()):
+                if others := columns ^ set(_tables.tables[name].columns.keys()):
                     raise SettingsError(
                         f"the sessions at {self.where} are of another version of agentfw: the table {name} has other "
-                        f"columns ({', '.join(sorted(columns ^ set(_tables.tables[name].columns.keys())))})",
+                        f"columns ({', '.join(sorted(others))})",
                         fix="use that version for them, or name another database",
                     )
             _tables.create_all(connection)
@@ -193,17 +168,16 @@ class SessionDatabase:
     def close(self) -> None:
         self._engine.dispose()
 
-    def alone(self, connection: Connection, number: int) -> None:
+    def alone(self, connection: sa.Connection, number: int) -> None:
         """Wait until no other transaction has this lock, and keep it to the end of this one."""
         if not self.is_file:  # there is one transaction at a time in a file
-            connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": number})
+            connection.execute(sa.text("SELECT pg_advisory_xact_lock(:number)"), {"number": number})
 
-    def now(self, connection: Connection) -> float:
-        """The database's time, in seconds since 1970."""
-        return float(connection.execute(select(self.clock)).scalar_one())
+    def now(self, connection: sa.Connection) -> float:
+        return float(connection.execute(sa.select(self.clock)).scalar_one())
 
     @contextmanager
-    def transaction(self, *, waits: bool = True) -> Iterator[Connection]:
+    def transaction(self, *, waits: bool = True) -> Iterator[sa.Connection]:
         """Commit what the block does, or nothing of it.
 
         Without `waits`, PostgreSQL flushes it a moment later. If the server crashes until then, it is as if it had not
@@ -219,9 +193,14 @@ class SessionDatabase:
         except SQLAlchemyError as error:
             self.breaks += 1
             reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
-            raise UnreachableError(
-                f"the sessions at {self.where} can't be reached: {reason}", fix="see to the database, and try again"
-            ) from error
+            words = f"the sessions at {self.where} can't be reached: {reason}"
+            raise UnreachableError(words, fix="see to the database, and try again") from error
+
+    def rows(self, statement: sa.Executable, *, waits: bool = True) -> Sequence[sa.Row[Any]]:
+        """Execute one statement in a transaction of its own. Returns its rows, if it has any."""
+        with self.transaction(waits=waits) as connection:
+            found = connection.execute(statement)
+            return found.all() if found.returns_rows else ()
 
 
 def _url(address: str) -> URL:
@@ -232,9 +211,8 @@ def _url(address: str) -> URL:
     except ArgumentError:
         url = None
     if url is None or url.drivername.partition("+")[0] not in ("postgresql", "postgres"):
-        raise SettingsError(
-            "sessions can't be shared at this address", fix="give the path of a file, or a postgresql:// address"
-        )
+        words = "sessions can't be shared at this address"
+        raise SettingsError(words, fix="give the path of a file, or a postgresql:// address")
     return url.set(drivername="postgresql+psycopg")
 
 
@@ -243,8 +221,7 @@ def _plain(connection: Any, record: object) -> None:
     connection.execute("PRAGMA journal_mode=WAL")
 
 
-_LOOKS = 1.0
-"""Seconds between two looks for changes."""
+_LOOKS = 1.0  # seconds between two looks for changes
 _OF_KEYS = [KEYS.c[name] for name in Key.__dataclass_fields__]
 
 
@@ -266,16 +243,14 @@ class SharedKeys(Keys):
 
     def keys(self) -> Sequence[Key]:
         self.refresh()
-        return list(self._known.values())
+        return super().keys()
 
     def known(self) -> dict[str, Key]:
         return self._known
 
     def refresh(self) -> None:
-        """Read all keys."""
-        with self.database.transaction() as connection:
-            rows = connection.execute(select(*_OF_KEYS).order_by(KEYS.c.created, KEYS.c.name)).all()
-        self._known = {row.digest: Key(*row) for row in rows}
+        rows = self.database.rows(sa.select(*_OF_KEYS).order_by(KEYS.c.created, KEYS.c.name))
+        self._known = {row.digest: Key(*tuple(row)) for row in rows}
 
     async def follow(self) -> None:
         """Look for changes, for ever."""
@@ -286,24 +261,22 @@ class SharedKeys(Keys):
 
     def insert(self, key: Key) -> None:
         try:
-            with self.database.transaction() as connection:
-                connection.execute(insert(KEYS).values(**asdict(key)))
+            self.database.rows(sa.insert(KEYS).values(**asdict(key)))
         except IntegrityError:  # somebody else was quicker
             raise key_exists(key.name) from None
 
     def revoke(self, name: str) -> None:
-        with self.database.transaction() as connection:
-            if not connection.execute(delete(KEYS).where(KEYS.c.name == name)).rowcount:
-                raise no_such_key(name, self.place)
+        if not self.database.rows(sa.delete(KEYS).where(KEYS.c.name == name).returning(KEYS.c.name)):
+            raise no_such_key(name, self.place)
 
     async def count(self, key: Key) -> None:
-        if key.per_minute is not None:
-            await asyncio.to_thread(self._count, key)
+        def counted() -> None:
+            with self.database.transaction(waits=False) as connection:
+                now = self.database.now(connection)
+                row = connection.execute(sa.select(KEYS).where(KEYS.c.name == key.name).with_for_update()).first()
+                if row is not None:  # otherwise revoked at this moment: its next request is refused
+                    left = self.left_after(key, row.left, now - (row.asked or now))
+                    connection.execute(sa.update(KEYS).where(KEYS.c.name == key.name).values(left=left, asked=now))
 
-    def _count(self, key: Key) -> None:
-        with self.database.transaction(waits=False) as connection:
-            now = self.database.now(connection)
-            row = connection.execute(select(KEYS).where(KEYS.c.name == key.name).with_for_update()).first()
-            if row is not None:  # otherwise revoked at this moment: its next request is refused
-                left = self.left_after(key, row.left, now - (row.asked or now))
-                connection.execute(update(KEYS).where(KEYS.c.name == key.name).values(left=left, asked=now))
+        if key.per_minute is not None:
+            await asyncio.to_thread(counted)

@@ -26,7 +26,7 @@ from agentfw.runs import EndedSession, LiveRun
 from agentfw.turns.session import Reply
 
 from ...protocols import BadRequest
-from ..callers import Caller
+from ..handling import Caller
 from ..reading import Reading
 
 ENDED, IDLE, CLOSED = "ended", "idle", "closed"
@@ -65,22 +65,17 @@ class SessionFinder:
 
 
 class LiveSessionFinder(SessionFinder):
-    """The sessions of a live run."""
-
     def __init__(self, live: LiveRun, *, most: int = 10_000, idle: float = 3600.0, default_user: str = "") -> None:
         """`default_user` asks where a request names nobody, unless its session is another user's."""
         self.live, self.most, self.idle, self.default_user = live, most, idle, default_user
         self.reading = Reading(live)
         self._answers: dict[str, str] = {}
         """The session that goes on from each answer, of those without a name. The record has them, too."""
-        self._in_use = Counter[str]()
-        """Number of requests of each session, with those that wait to be answered."""
-        self._newest: dict[str, str] = {}
-        """What the names of sessions stand for that were begun again."""
+        self._in_use = Counter[str]()  # number of requests of each session, with those that wait to be answered
+        self._newest: dict[str, str] = {}  # what the names of sessions stand for that were begun again
         for name in (*live.ended, *live.sessions):  # in the order in which they began
-            first, _, number = name.partition("~")
-            if number:
-                self._newest[first] = name
+            if "~" in name:
+                self._newest[name.partition("~")[0]] = name
         for session in live.sessions.values():
             self._answers |= dict.fromkeys(_answers_of(session), session.name)
 
@@ -121,8 +116,7 @@ class LiveSessionFinder(SessionFinder):
         full = self._full(caller, name)
         if self._ended(full) is not None:
             raise has_ended()
-        session = self.live.sessions.get(full)
-        if session is None:
+        if (session := self.live.sessions.get(full)) is None:
             raise no_such_session()
         return self._use(self._of(caller, session))
 
@@ -140,13 +134,11 @@ class LiveSessionFinder(SessionFinder):
         return self._newest.get(full, full)
 
     def _new_name(self, caller: Caller, name: str) -> str:
-        """What the record will call a new session."""
         if not name:
             return f"{caller.space}{_UNNAMED}{secrets.token_hex(6)}"
         if not SESSION_NAME.fullmatch(name):
-            raise BadRequest(
-                "a session's name has 1 to 100 letters, digits, dots, dashes and underscores", field="session"
-            )
+            words = "a session's name has 1 to 100 letters, digits, dots, dashes and underscores"
+            raise BadRequest(words, field="session")
         return caller.space + name
 
     def _ended(self, full: str) -> EndedSession | None:
@@ -198,17 +190,10 @@ class OpenSessionFinder(SessionFinder):
     def __init__(self) -> None:
         self.sessions: dict[str, Session] = {}
 
-    def open(self, session: Session) -> str:
-        """Let a session be used. Returns its name here."""
-        name = f"p-{secrets.token_hex(12)}"
-        self.sessions[name] = session
-        return name
-
     async def known(self, caller: Caller, name: str) -> Session:
-        session = self.sessions.get(name)
-        if session is None:
+        if name not in self.sessions:
             raise no_such_session()
-        return session
+        return self.sessions[name]
 
     async def end(self, session: Session) -> float:
         raise BadRequest("this session ends when its program does", 409, code="session_busy")
@@ -228,7 +213,6 @@ def is_unnamed(session: Session) -> bool:
 
 
 def _answers_of(session: Session) -> Iterator[str]:
-    """What the answers of a session are called, as its record has them."""
     for event in session.episode.events:
         if (event.kind, event.name) == ("session", _ANSWERED):
             yield answer_of(session, bytes.fromhex(event.data["digest"]))

@@ -6,16 +6,8 @@ says every second that it is alive. One that didn't for `LEASE` seconds has lost
 memories hear what was said there. Times are the database's: the clocks of gateways may differ.
 
 Only news and the end of a session wait for the disk. A session that two gateways take after a crash of the database, or
-because one of them was silent for too long, has the news of one: those of the other are refused.
-
-    store = SessionStore("postgresql://db.example.org/agentfw")
-    shared = store.take("tea") or store.begin("tea", 0, user="ada")
-    store.append(shared.number, shared.version, episode.to_record(), user="ada", first="tea")
-    store.give_back(shared.number)
-
-    SessionJournal(store.database).sessions(Chosen(user="ada"))     # in pages: there may be more than memory holds
-
-The methods wait for the database, so an event loop calls them in threads.
+because one of them was silent for too long, has the news of one: those of the other are refused. The methods wait for
+the database, so an event loop calls them in threads.
 """
 
 from __future__ import annotations
@@ -38,7 +30,6 @@ from agentfw.turns.session import extended
 try:
     from sqlalchemy import ColumnElement, Connection, Row, and_, delete, func, insert, literal, select, update
     from sqlalchemy.exc import IntegrityError
-    from sqlalchemy.sql import Select
 except ImportError as error:
     raise MissingExtraError("shared sessions", "replicas", module=error.name or "") from None
 
@@ -49,8 +40,8 @@ LEASE = 5.0
 """Seconds after which a gateway is dead that no longer says that it is alive."""
 _ASKED = 86400.0
 """Seconds after which the row of a dead gateway is deleted, if there is nothing left to hear of what was said there."""
-_PAGE = 200
-"""Number of sessions that are read at a time."""
+_PAGE = 200  # number of sessions that are read at a time
+_IS_UNHEARD = (SESSIONS.c.heard < SESSIONS.c.said) & SESSIONS.c.ended.is_(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +90,8 @@ class SessionStore:
         """Names this gateway."""
         self.database = SessionDatabase(address, asks_first=False)
         self._now = self.database.clock
-        with self.database.transaction(waits=False) as connection:
-            is_unheard = (SESSIONS.c.heard < SESSIONS.c.said) & SESSIONS.c.ended.is_(None)
-            left = select(SESSIONS.c.number).where(SESSIONS.c.hearer == GATEWAYS.c.name, is_unheard).exists()
-            connection.execute(delete(GATEWAYS).where(GATEWAYS.c.alive_until < self._now - _ASKED, ~left))
+        left = select(SESSIONS.c.number).where(SESSIONS.c.hearer == GATEWAYS.c.name, _IS_UNHEARD).exists()
+        self.database.rows(delete(GATEWAYS).where(GATEWAYS.c.alive_until < self._now - _ASKED, ~left), waits=False)
         self.say_alive()
 
     def say_alive(self) -> Gateways:
@@ -131,8 +120,7 @@ class SessionStore:
             asked = select(GATEWAYS.c.name).where(GATEWAYS.c.name.in_(dead), GATEWAYS.c.alive_until <= self._now)
             names = connection.execute(asked.with_for_update(skip_locked=True)).scalars().all()
             is_left = SESSIONS.c.hearer.in_([*names, self.holder]) & SESSIONS.c.number.not_in(besides)
-            is_unheard = (SESSIONS.c.heard < SESSIONS.c.said) & SESSIONS.c.ended.is_(None)
-            taken = update(SESSIONS).where(is_left, is_unheard).values(hearer=self.holder)
+            taken = update(SESSIONS).where(is_left, _IS_UNHEARD).values(hearer=self.holder)
             found = connection.execute(taken.returning(SESSIONS.c.number, SESSIONS.c.user)).all()
             connection.execute(delete(GATEWAYS).where(GATEWAYS.c.name.in_(names)))
             return [(row.number, row.user) for row in found]
@@ -140,15 +128,13 @@ class SessionStore:
     def take(self, first: str) -> Shared | None:
         """Take the newest session of a name, if nobody else has it. None if there is none."""
         newest = select(SESSIONS.c.number).where(SESSIONS.c.first == first).order_by(SESSIONS.c.again.desc()).limit(1)
+        is_newest = SESSIONS.c.number == newest.scalar_subquery()
         is_free = _is_free(self.database) | (SESSIONS.c.holder == self.holder)
         with self.database.transaction(waits=False) as connection:
-            taken = update(SESSIONS).where(
-                SESSIONS.c.number == newest.scalar_subquery(), SESSIONS.c.finish == "", is_free
-            )
-            row = connection.execute(taken.values(holder=self.holder).returning(SESSIONS)).first()
-            if row is not None:
+            taken = update(SESSIONS).where(is_newest, SESSIONS.c.finish == "", is_free).values(holder=self.holder)
+            if (row := connection.execute(taken.returning(SESSIONS)).first()) is not None:
                 return _shared(row, is_taken=True)
-            row = connection.execute(select(SESSIONS).where(SESSIONS.c.number == newest.scalar_subquery())).first()
+            row = connection.execute(select(SESSIONS).where(is_newest)).first()
             return None if row is None else _shared(row, is_taken=False)
 
     def begin(self, first: str, again: int, user: str) -> Shared | None:
@@ -163,16 +149,13 @@ class SessionStore:
             return None
 
     def records(self, number: int) -> list[dict[str, Any]]:
-        """All news of a session, in order."""
-        with self.database.transaction() as connection:
-            asked = select(NEWS.c.record).where(NEWS.c.session == number).order_by(NEWS.c.version)
-            return list(connection.execute(asked).scalars())
+        asked = select(NEWS.c.record).where(NEWS.c.session == number).order_by(NEWS.c.version)
+        return [row.record for row in self.database.rows(asked)]
 
     def heard_of(self, number: int) -> int:
         """Up to which version the memories have heard a session."""
-        with self.database.transaction() as connection:
-            asked = select(SESSIONS.c.heard).where(SESSIONS.c.number == number)
-            return int(connection.execute(asked).scalar_one_or_none() or 0)
+        rows = self.database.rows(select(SESSIONS.c.heard).where(SESSIONS.c.number == number))
+        return int(rows[0].heard) if rows else 0
 
     def append(
         self,
@@ -215,17 +198,13 @@ class SessionStore:
                 connection.execute(insert(ANSWERS).values(digest=digest, first=first))
 
     def give_back(self, number: int) -> None:
-        """Let other gateways have a session."""
-        with self.database.transaction(waits=False) as connection:
-            mine = (SESSIONS.c.number == number) & (SESSIONS.c.holder == self.holder)
-            connection.execute(update(SESSIONS).where(mine).values(holder=""))
+        mine = (SESSIONS.c.number == number) & (SESSIONS.c.holder == self.holder)
+        self.database.rows(update(SESSIONS).where(mine).values(holder=""), waits=False)
 
     def conclude(self, number: int, reward: float, heard: int | None) -> None:
         """Say that a session has ended, was scored, and was heard up to a version, if memories hear."""
-        with self.database.transaction() as connection:
-            values = {"holder": "", "ended": self._now, "reward": reward}
-            values |= {} if heard is None else {"heard": heard}
-            connection.execute(update(SESSIONS).where(SESSIONS.c.number == number).values(**values))
+        values = {"holder": "", "ended": self._now, "reward": reward, **({} if heard is None else {"heard": heard})}
+        self.database.rows(update(SESSIONS).where(SESSIONS.c.number == number).values(**values))
 
     def heard(self, sayings: Sequence[tuple[int, int, int]]) -> list[bool]:
         """Say up to which version the memories have heard sessions, and whether the store knows it now.
@@ -252,15 +231,13 @@ class SessionStore:
 
     def session_of(self, digests: Sequence[str]) -> str:
         """The name of the session that the last of these conversations goes on in. Empty if there is none."""
-        with self.database.transaction() as connection:
-            asked: Select[Any] = select(ANSWERS.c.digest, ANSWERS.c.first).where(ANSWERS.c.digest.in_(digests))
-            found = {row.digest: str(row.first) for row in connection.execute(asked)}
+        asked = select(ANSWERS.c.digest, ANSWERS.c.first).where(ANSWERS.c.digest.in_(digests))
+        found = {row.digest: str(row.first) for row in self.database.rows(asked)}
         return next((found[digest] for digest in reversed(digests) if digest in found), "")
 
     def close(self) -> None:
         """Leave everything to the other gateways, and close the connections."""
-        with self.database.transaction() as connection:
-            connection.execute(update(GATEWAYS).where(GATEWAYS.c.name == self.holder).values(alive_until=self._now))
+        self.database.rows(update(GATEWAYS).where(GATEWAYS.c.name == self.holder).values(alive_until=self._now))
         self.database.close()
 
 
@@ -290,8 +267,6 @@ class Chosen(NamedTuple):
     """Name of the key that they were led with."""
     before: float | None = None
     """Not used since then, in seconds since 1970."""
-    before_number: int | None = None
-    """Begun before the one of this number."""
     since: float | None = None
     """Used since then."""
     rated: bool = False
@@ -305,8 +280,6 @@ class Chosen(NamedTuple):
             conditions.append(SESSIONS.c.first.startswith(f"{self.space}:", autoescape=True))
         if self.before is not None:
             conditions.append(SESSIONS.c.used < self.before)
-        if self.before_number is not None:
-            conditions.append(SESSIONS.c.number < self.before_number)
         if self.since is not None:
             conditions.append(SESSIONS.c.used >= self.since)
         if self.rated:
@@ -358,9 +331,8 @@ class SessionJournal:
 
     def rated_so_far(self) -> int:
         """A number that grows when something is rated."""
-        with self.database.transaction() as connection:
-            asked = select(func.count() + func.coalesce(func.sum(SESSIONS.c.rated), 0)).where(SESSIONS.c.rated > 0)
-            return int(connection.execute(asked).scalar_one())
+        asked = select(func.count() + func.coalesce(func.sum(SESSIONS.c.rated), 0)).where(SESSIONS.c.rated > 0)
+        return int(self.database.rows(asked)[0][0])
 
     def copied(self, versions: Mapping[int, int]) -> None:
         """Say up to which versions a training has a copy of sessions."""
@@ -382,9 +354,8 @@ class SessionJournal:
     def delete(self, chosen: Chosen) -> tuple[int, int]:
         """Delete chosen sessions. Returns how many, and how many a gateway works on at the moment, which stay."""
         deleted = self._delete(chosen.condition())
-        with self.database.transaction() as connection:
-            left = select(func.count()).select_from(SESSIONS).where(chosen.condition())
-            return deleted, int(connection.execute(left).scalar_one())
+        left = select(func.count()).select_from(SESSIONS).where(chosen.condition())
+        return deleted, int(self.database.rows(left)[0][0])
 
     def _delete(self, wanted: ColumnElement[bool]) -> int:
         """Delete sessions, but those that a gateway works on."""
@@ -392,8 +363,7 @@ class SessionJournal:
         deleted = 0
         while True:
             with self.database.transaction() as connection:
-                rows = connection.execute(asked.with_for_update(of=SESSIONS, skip_locked=True)).all()
-                if not rows:
+                if not (rows := connection.execute(asked.with_for_update(of=SESSIONS, skip_locked=True)).all()):
                     return deleted
                 numbers = [row.number for row in rows]
                 connection.execute(delete(NEWS).where(NEWS.c.session.in_(numbers)))
@@ -407,11 +377,9 @@ class SessionJournal:
     def _read(self, connection: Connection, numbers: Sequence[int]) -> list[tuple[int, int, Episode]]:
         """Some sessions, each behind its number and its version."""
         asked = select(NEWS).where(NEWS.c.session.in_(numbers)).order_by(NEWS.c.session, NEWS.c.version)
-        found = []
-        for number, news in groupby(connection.execute(asked).all(), lambda row: row.session):
-            rows = list(news)
-            found.append((number, rows[-1].version, joined(row.record for row in rows)))
-        return found
+        of_sessions = groupby(connection.execute(asked).all(), lambda row: row.session)
+        found = [(number, list(news)) for number, news in of_sessions]
+        return [(number, rows[-1].version, joined(row.record for row in rows)) for number, rows in found]
 
 
 def joined(news: Iterable[Mapping[str, Any]]) -> Episode:

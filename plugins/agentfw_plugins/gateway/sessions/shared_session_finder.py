@@ -28,7 +28,7 @@ from agentfw.turns.session import Reply, lengths, news_since
 
 from ...protocols import BadRequest
 from ...view.index import Index
-from ..callers import Caller
+from ..handling import Caller
 from ..reading import PAGE, Reading, listed
 from .session_database import SESSIONS, SharedKeys, UnreachableError
 from .session_finder import (
@@ -48,18 +48,13 @@ logger = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
 
-_PAUSE = 0.05
-"""Seconds between two looks whether another gateway has given a session back."""
+_PAUSE = 0.05  # seconds between two looks whether another gateway has given a session back
 _THREADS = 8
-_ALIVE = 1.0
-"""Seconds between two signs of life."""
-_HEARD = 1.0
-"""Seconds after which the store is told what was heard."""
+_ALIVE = 1.0  # seconds between two signs of life
+_HEARD = 1.0  # seconds after which the store is told what was heard
 _ATTEMPTS = 5
-_CLOCKS = 30.0
-"""Seconds by which the clock of this machine may differ from the database's before somebody is told."""
-_VIEWED = 1000
-"""Number of sessions that can be looked at."""
+_CLOCKS = 30.0  # seconds by which the clock of this machine may differ from the database's before somebody is told
+_VIEWED = 1000  # number of sessions that can be looked at
 
 
 @dataclass(eq=False)
@@ -114,12 +109,10 @@ class SharedSessionFinder(LiveSessionFinder):
         self.journal = SessionJournal(self.store.database)
         self.reading = SharedReading(live, self.journal)
         self.keys = SharedKeys(self.store.database)
-        self._said: list[_Said] = []
-        """What the store wasn't told yet to be heard."""
+        self._said: list[_Said] = []  # what the store wasn't told yet to be heard
         self._unheard: list[tuple[int, str]] = []
         """Numbers and users of sessions in which something was said at a gateway that is dead."""
-        self._told = set[str]()
-        """The gateways, and this machine's clock, that somebody was told about."""
+        self._told = set[str]()  # the gateways, and this machine's clock, that somebody was told about
         self._breaks = self.store.database.breaks
         self._held: dict[str, _Held] = {}
         self._known = WeakKeyDictionary[Session, _Known]()
@@ -164,8 +157,7 @@ class SharedSessionFinder(LiveSessionFinder):
                 if new is None:
                     raise no_such_session()
                 self._check_room()
-                found = await self._ask(self.store.begin, new(), again, caller.user)
-                if found is None:
+                if (found := await self._ask(self.store.begin, new(), again, caller.user)) is None:
                     continue
             if found.is_taken:
                 held.number = found.number
@@ -207,8 +199,7 @@ class SharedSessionFinder(LiveSessionFinder):
         first, episode = _first(session), session.episode
         held = self._held[first]
         async with held.lock:
-            known = self._known.get(session)
-            if known is None:
+            if (known := self._known.get(session)) is None:
                 raise StorageError("another gateway has taken this session over", fix="ask again")
             until, task = lengths(episode), episode.task
             record = news_since(episode, known.lengths).to_record()
@@ -292,8 +283,7 @@ class SharedSessionFinder(LiveSessionFinder):
                 "that of the database, so what users say gets wrong times; set it, such as by NTP",
             )
         for name, settings in gateways.alive.items():
-            others = [part for part, value in self.store.settings.items() if settings.get(part, value) != value]
-            if others:
+            if others := [part for part, value in self.store.settings.items() if settings.get(part, value) != value]:
                 self._tell(
                     name,
                     f"gateway {name} shares these sessions with another {' and '.join(others)} than this one, "
@@ -404,8 +394,9 @@ class SharedReading(Reading):
         """The store has it."""
 
     async def sessions(self, caller: Caller, before: int | None = None) -> dict[str, Any]:
-        chosen = Chosen(user=caller.user, space=caller.space.removesuffix(":"), before_number=before)
-        wanted = [chosen.condition()]
+        wanted = [Chosen(user=caller.user, space=caller.space.removesuffix(":")).condition()]
+        if before is not None:
+            wanted.append(SESSIONS.c.number < before)
         if caller.key is not None and not caller.user:  # one that names nobody sees those of nobody
             wanted.append(SESSIONS.c.user == "")
         found = await asyncio.to_thread(self.journal.newest, wanted, PAGE + 1)
@@ -424,8 +415,7 @@ class SharedReading(Reading):
 
     async def _find(self, name: str) -> tuple[Episode, float | None] | None:
         first, _, number = name.partition("~")
-        again = int(number) - 1 if number.isdecimal() else 0
-        wanted = [SESSIONS.c.first == first, SESSIONS.c.again == again]
+        wanted = [SESSIONS.c.first == first, SESSIONS.c.again == (int(number) - 1 if number.isdecimal() else 0)]
         found = await asyncio.to_thread(self.journal.newest, wanted, 1)
         return found[0] if found else None
 
@@ -436,8 +426,7 @@ class SharedIndex(Index):
     def __init__(self, run: Path, journal: SessionJournal) -> None:
         self._run, self._journal = run, journal
         self._copy = tempfile.TemporaryDirectory(prefix="agentfw-view-")
-        self._copied: dict[int, int] = {}
-        """Up to which version each session was copied."""
+        self._copied: dict[int, int] = {}  # up to which version each session was copied
         super().__init__(Path(self._copy.name))
 
     def refresh(self) -> None:

@@ -2,10 +2,6 @@
 
 Every request ends. It is retried while that can help, for at most `deadline` seconds. Then it raises an error with the
 address, the number of tries and the last answer.
-
-    endpoint = Endpoint("http://localhost:8000", concurrency=32, deadline=300, retries=5)
-    async with endpoint.slot() as until:
-        names = await endpoint.ask("/v1/models", None, read_names, until)
 """
 
 from __future__ import annotations
@@ -62,7 +58,7 @@ _OF_THIS_NETWORK = ("local", "localhost", "internal", "svc", "lan")
 def is_listed(url: str) -> bool:
     """Whether a server may get OPENAI_API_KEY when nobody said so: OpenAI's own, Azure's, and one of this network."""
     host = (urlsplit(url).hostname or "").rstrip(".")
-    if any(host == name or host.endswith(f".{name}") for name in (*_OF_OPENAI, *_OF_THIS_NETWORK)):
+    if f".{host}".endswith(tuple(f".{name}" for name in (*_OF_OPENAI, *_OF_THIS_NETWORK))):
         return True
     try:
         return ipaddress.ip_address(host).is_private
@@ -80,15 +76,12 @@ def key_in(variable: str, *, default_for: str = "") -> str:
     key = os.environ.get(variable, "").strip() if variable else ""
     if not (key.isascii() and key.isprintable()):
         # Checked here, because aiohttp would put the key into its error.
-        raise EndpointError(
-            f"the key in {variable} can't be sent: it has characters other than printable ASCII", fix=f"set {variable}"
-        )
+        words = f"the key in {variable} can't be sent: it has characters other than printable ASCII"
+        raise EndpointError(words, fix=f"set {variable}")
     return key
 
 
 class _Connection(NamedTuple):
-    """State that belongs to one event loop."""
-
     client: aiohttp.ClientSession
     slots: asyncio.Semaphore
     lock: asyncio.Lock
@@ -107,9 +100,25 @@ class _Answer(NamedTuple):
         return self.content.decode("utf-8", "replace")
 
     @property
-    def json(self) -> Any:
-        """None if it isn't JSON."""
-        return parsed(self.text)
+    def quota_ended(self) -> bool:
+        """Whether the account is used up, which servers report like a request too many (429)."""
+        if self.status not in (403, 429):
+            return self.status == 402
+        error = table(table(parsed(self.text)).get("error"))
+        return not _QUOTA_ENDED.isdisjoint({str(error.get(name)) for name in ("code", "type")})
+
+    @property
+    def retry_after(self) -> float | None:
+        """The Retry-After header in seconds from now. It contains either seconds or a date."""
+        value = self.headers.get("retry-after", "")
+        try:
+            seconds = float(value)
+        except ValueError:
+            try:
+                seconds = parsedate_to_datetime(value).timestamp() - time.time()
+            except ValueError:
+                return None
+        return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
 class Endpoint:
@@ -148,40 +157,35 @@ class Endpoint:
         return self._connection().lock
 
     async def close(self) -> None:
-        connection = self._connections.pop(asyncio.get_running_loop(), None)
-        if connection is not None:
+        if (connection := self._connections.pop(asyncio.get_running_loop(), None)) is not None:
             await connection.client.close()
 
     def _connection(self) -> _Connection:
         loop = asyncio.get_running_loop()
-        if loop not in self._connections:
-            ended = [self._connections.pop(other) for other in [*self._connections] if other.is_closed()]
-            self._closing = [loop.create_task(one.client.close()) for one in ended]
-            self._connections[loop] = _Connection(self._client(), asyncio.Semaphore(self.concurrency), asyncio.Lock())
-        return self._connections[loop]
-
-    def _client(self) -> aiohttp.ClientSession:
+        if loop in self._connections:
+            return self._connections[loop]
         import aiohttp
 
-        address = urlsplit(self.url)
-        proxy: str | None = None
+        ended = [self._connections.pop(other) for other in [*self._connections] if other.is_closed()]
+        self._closing = [loop.create_task(one.client.close()) for one in ended]
+        address, proxies = urlsplit(self.url), getproxies()
         tls: ssl.SSLContext | bool = True
-        if address.hostname not in ("localhost", "127.0.0.1", "::1"):  # which no proxy of the environment reaches
-            proxies = getproxies()
-            is_direct = proxy_bypass(address.hostname or "")
-            proxy = None if is_direct else proxies.get(address.scheme, proxies.get("all"))
+        # No proxy of the environment reaches this machine.
+        is_direct = address.hostname in ("localhost", "127.0.0.1", "::1") or proxy_bypass(address.hostname or "")
         if address.scheme == "https":
             import httpx
 
             tls = httpx.create_ssl_context()  # knows certificates everywhere, and SSL_CERT_FILE
-        return aiohttp.ClientSession(
+        client = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ssl=tls),  # the slots are the limit
             timeout=aiohttp.ClientTimeout(sock_connect=_CONNECT),
             cookie_jar=aiohttp.DummyCookieJar(),  # no user gets the cookies of another
             max_line_size=_LONGEST_HEADER,
             max_field_size=_LONGEST_HEADER,
-            proxy=proxy,
+            proxy=None if is_direct else proxies.get(address.scheme, proxies.get("all")),
         )
+        self._connections[loop] = _Connection(client, asyncio.Semaphore(self.concurrency), asyncio.Lock())
+        return self._connections[loop]
 
     async def ask(
         self,
@@ -202,15 +206,14 @@ class Endpoint:
 
         loop = asyncio.get_running_loop()
         began = loop.time()
-        url, key = self.url + path, self.key()
-        method, content = ("GET", None) if body is None else ("POST", json.dumps(body).encode())
+        url, key, content = self.url + path, self.key(), None if body is None else json.dumps(body).encode()
         tries, last, check = 0, "", ""
         while True:
             tries += 1
             asked: float | None = None  # how long the server asks to wait
             try:
                 async with asyncio.timeout_at(until) as limit:
-                    answer = await self._send(method, path, content, streamed, limit)
+                    answer = await self._send(path, content, streamed, limit)
             except aiohttp.ClientError as error:  # some are a TimeoutError, too
                 last = f"{type(error).__name__}: {error}".removesuffix(": ")
                 check = "check that the server is running, and that the port is right"
@@ -224,13 +227,13 @@ class Endpoint:
                 last, check = str(error), self._advice
             else:
                 words = functools.partial(_plain_words, answer, key)  # a good answer may be long, and needs none
-                if _quota_ended(answer):
+                if answer.quota_ended:
                     raise QuotaEndedError(
                         f"the account at {self.url} is used up: HTTP {answer.status}: {words()}",
                         fix="add credit or raise its limit, then resume: answers so far are kept",
                     )
                 if answer.status in _TRIED_AGAIN or answer.status >= 500:
-                    last, asked = f"HTTP {answer.status}: {words()}", _retry_after(answer)
+                    last, asked = f"HTTP {answer.status}: {words()}", answer.retry_after
                     busy = answer.status == 429
                     check = "lower concurrency, or raise deadline" if busy else "see the server's log"
                 elif 300 <= answer.status < 400:
@@ -257,9 +260,8 @@ class Endpoint:
             await asyncio.sleep(pause)
         self._was_reached = bool(self._was_reached)
         times = "1 try" if tries == 1 else f"{tries} tries"
-        raise EndpointError(
-            f"{url} gave no usable answer in {times} (deadline {self.deadline:g} s); last: {last}", fix=check
-        )
+        told = f"{url} gave no usable answer in {times} (deadline {self.deadline:g} s); last: {last}"
+        raise EndpointError(told, fix=check)
 
     @asynccontextmanager
     async def once(
@@ -287,14 +289,9 @@ class Endpoint:
             yield response
 
     async def _send(
-        self,
-        method: str,
-        path: str,
-        content: bytes | None,
-        streamed: StreamedReply | None,
-        limit: asyncio.Timeout,
+        self, path: str, content: bytes | None, streamed: StreamedReply | None, limit: asyncio.Timeout
     ) -> _Answer:
-        async with self.once(path, content, {}, method) as response:
+        async with self.once(path, content, {}, "GET" if content is None else "POST") as response:
             kind = response.headers.get("content-type", "")
             streams = streamed is not None and response.status == 200 and kind.startswith("text/event-stream")
             if streamed is not None:
@@ -310,38 +307,14 @@ class Endpoint:
                     for line in lines:
                         streamed.take(bytes(line))
                 if size > LARGEST:
-                    raise EndpointError(
-                        f"{self.url}{path} sent more than {LARGEST // 1_000_000} MB in one answer, and the rest was "
-                        "not read",
-                        fix=f"{self._advice}, or lower max_tokens",
-                    )
+                    words = f"sent more than {LARGEST // 1_000_000} MB in one answer, and the rest was not read"
+                    raise EndpointError(f"{self.url}{path} {words}", fix=f"{self._advice}, or lower max_tokens")
             return _Answer(response.status, response.headers, bytes(received), streams)
-
-
-def _quota_ended(answer: _Answer) -> bool:
-    """Whether the account is used up, which servers report like a request too many (429)."""
-    if answer.status not in (403, 429):
-        return answer.status == 402
-    error = table(table(answer.json).get("error"))
-    return not _QUOTA_ENDED.isdisjoint({str(error.get(name)) for name in ("code", "type")})
-
-
-def _retry_after(answer: _Answer) -> float | None:
-    """The Retry-After header in seconds from now. It contains either seconds or a date."""
-    value = answer.headers.get("retry-after", "")
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            seconds = parsedate_to_datetime(value).timestamp() - time.time()
-        except ValueError:
-            return None
-    return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
 def _plain_words(answer: _Answer, key: str) -> str:
     """An error answer on one line, if possible the server's own message. Keys that servers quote are removed."""
-    text, reply = answer.text, answer.json
+    text, reply = answer.text, parsed(answer.text)
     for name in ("error", "detail"):
         if isinstance(reply, dict) and reply.get(name):
             reply = reply[name]

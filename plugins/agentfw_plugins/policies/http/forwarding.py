@@ -4,9 +4,6 @@ What is added is what the record needs. Token ids with logprobs are asked for wh
 that vLLM or agentfw serves them, or if the run insists. The token counts of a stream are asked for everywhere: a server
 that refuses the field by its name is asked again without it. What was added for us is taken out of the answer. Nothing
 is asked that costs anything, and nothing that a program asks changes what is added for another.
-
-    forwarder = Forwarder(endpoint, protocol_named("chat"))
-    passed = await forwarder.forward(request, forwarded, model="served")
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ from agentfw.request import Forwarded, Passed
 
 from ...protocols import BadRequest, Malformed, Protocol, protocol_named, protocols
 from ...protocols.answers import StreamedReply, read_generation
-from ...protocols.protocol import objects, parsed, table
+from ...protocols.protocol import objects, parsed, table, text
 from .endpoint import LARGEST, Endpoint
 
 if TYPE_CHECKING:
@@ -46,8 +43,7 @@ _NOT_RETURNED = {
 }
 _ASKING = 10.0  # seconds for a question of what a server knows; the first requests wait for it
 _NEXT_TRY = 60.0  # seconds; nobody waits for a server that could not be asked a moment ago
-_GIVE_TOKENS = {"vllm", "agentfw"}
-"""Who owns the models, as the list of models says, on servers that give token ids."""
+_GIVE_TOKENS = {"vllm", "agentfw"}  # who owns the models, as the list of models says, on servers that give token ids
 _SHORTEST_KEY = 16
 _CREDENTIALS = {"authorization", "api-key"}
 _FOR_TOKENS = {"logprobs": True, "return_token_ids": True}
@@ -56,8 +52,7 @@ _CHANGING = {
     *("structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar"),
 }
 """Fields that change what tokens are drawn from."""
-_MISSING = {404, 405, 501}
-"""What a server answers that doesn't have an API."""
+_MISSING = {404, 405, 501}  # what a server answers that doesn't have an API
 _CUT_OFF = "the model's server ended the stream before the answer"
 
 
@@ -70,21 +65,25 @@ class _Added(NamedTuple):
 
     def out_of(self, reply: dict[str, Any]) -> dict[str, Any]:
         """The reply, or chunk, without it."""
-        if self.token_ids:
-            reply.pop("prompt_token_ids", None)
-            reply.pop("prompt_logprobs", None)
+        choices = objects(reply.get("choices"))
+        for told in (reply, *choices) if self.token_ids else ():
+            for name in ("token_ids", "prompt_token_ids", "prompt_logprobs"):
+                told.pop(name, None)
         if self.usage:
             reply.pop("usage", None)
-        choices = reply.get("choices")
-        for choice in choices if isinstance(choices, list) else ():
-            if not isinstance(choice, dict):
-                continue
-            if self.token_ids:
-                choice.pop("token_ids", None)
-                choice.pop("prompt_token_ids", None)
+        for choice in choices:
             if self.logprobs and "logprobs" in choice:
                 choice["logprobs"] = None
         return reply
+
+    def out_of_line(self, line: bytes) -> bytes:
+        """A line of a stream without it. Empty if nothing is left of the line."""
+        chunk = parsed(line[5:]) if any(self) and line.startswith(b"data:") else None
+        if not isinstance(chunk, dict):
+            return line
+        if self.usage and chunk.get("usage") and not chunk.get("choices"):
+            return b""
+        return b"data: " + json.dumps(self.out_of(chunk), separators=(",", ":")).encode() + b"\n"
 
 
 class Forwarder:
@@ -106,12 +105,9 @@ class Forwarder:
         self._endpoint, self.protocol, self._apis = endpoint, protocol, apis
         self._extra_body = dict(extra_body or {})
         self._tokens = wants_tokens if protocol.gives_tokens else False
-        self._ask_again = 0.0
-        """When a server is asked again that could not be."""
-        self._counts = True
-        """Whether the server takes the question for the token counts of a stream."""
-        self._speaks: dict[str, bool] = {}
-        """The APIs that the server was asked about."""
+        self._ask_again = 0.0  # when a server is asked again that could not be
+        self._counts = True  # whether the server takes the question for the token counts of a stream
+        self._speaks: dict[str, bool] = {}  # the APIs that the server was asked about
 
     async def speaks(self, name: str, model: str) -> bool:
         """Whether the server speaks a protocol, and answers in it with all that a training needs.
@@ -126,8 +122,7 @@ class Forwarder:
             return name in self._apis
         async with self._endpoint.lock():
             if name not in self._speaks:
-                found = await self._has(asked, model)
-                if found is None:
+                if (found := await self._has(asked, model)) is None:
                     return False
                 self._speaks[name] = found
         return self._speaks[name] and (counts or not await self._gives_tokens())
@@ -148,9 +143,8 @@ class Forwarder:
         if not forwarded.protocol:
             return await self._unread(forwarded)
         protocol = protocol_named(forwarded.protocol)
-        body, added = self._body(
-            protocol, forwarded, model, tokens=protocol.gives_tokens and await self._gives_tokens()
-        )
+        tokens = protocol.gives_tokens and await self._gives_tokens()
+        body, added = self._body(protocol, forwarded, model, tokens=tokens)
         try:
             path = protocol.address(forwarded.path, model) + forwarded.query
         except BadRequest as problem:
@@ -210,10 +204,10 @@ class Forwarder:
         named = {} if "{model}" in forwarded.path else {"model": model}
         body = protocol.with_sampling({**asked, **named}, forwarded.sampling, run_wins=forwarded.run_wins)
         body |= self._extra_body
-        if added_text := "\n\n".join(filter(None, (forwarded.added, forwarded.recalled))):
-            body = protocol.with_recalled(body, added_text)
-        for number, text in forwarded.recalled_again:
-            body = protocol.with_recalled_again(body, number, text)
+        if recalled := "\n\n".join(filter(None, (forwarded.added, forwarded.recalled))):
+            body = protocol.with_recalled(body, recalled)
+        for number, recalled in forwarded.recalled_again:
+            body = protocol.with_recalled_again(body, number, recalled)
         if tokens:
             body |= _FOR_TOKENS
         added = _Added(tokens and not asked.get("logprobs"), tokens and not asked.get("return_token_ids"))
@@ -234,11 +228,10 @@ class Forwarder:
         """Pass a stream on line by line, and read it for the record."""
 
         def hear(choice: Mapping[str, Any]) -> None:
-            said = table(choice.get("delta")).get("content")
-            if isinstance(said, str) and said and not choice.get("index"):
+            if (said := text(table(choice.get("delta")).get("content"))) and not choice.get("index"):
                 forwarded.tell(said)
 
-        reply, broken, finish = StreamedReply(protocol.reader, hear), "", ""
+        reply, broken, is_cut_off = StreamedReply(protocol.reader, hear), "", False
         try:
             async with aclosing(self._lines(response)) as lines:
                 async for line in lines:
@@ -251,18 +244,18 @@ class Forwarder:
                         if not isinstance(parsed(line.removeprefix(b"data:")), dict):
                             continue  # nor could an error be read that follows on it
                         broken = "told"  # the server's own error
-                    if passed := _without(line, added):
+                    if passed := added.out_of_line(line):
                         forwarded.hear(passed)
         except UpstreamError as error:
-            finish = "interrupted"
+            is_cut_off = True
             forwarded.hear(protocol.error_event(_broken_off(str(error))))
-        if not reply.ended and not finish and broken != "told":
+        if not reply.ended and not is_cut_off and broken != "told":
             forwarded.hear(protocol.error_event(_broken_off(_CUT_OFF)))
         try:
             found = _generations(reply.so_far(), names)
         except Malformed:
             raise UpstreamError(_CUT_OFF, 502) from None
-        if finish or not reply.ended:
+        if is_cut_off or not reply.ended:
             for generation in found:
                 generation.finish = "interrupted"
         return found
@@ -326,8 +319,7 @@ class Forwarder:
         """Send a request. Failures to get an answer are UpstreamErrors without the address."""
         import aiohttp
 
-        headers: dict[str, str] = {}
-        callers = False
+        headers, callers = dict[str, str](), False
         if forwarded is not None:
             callers = forwarded.key == "callers" or (forwarded.key == "either" and not self._endpoint.key())
             held = _NOT_SENT if callers else _NOT_SENT | self._credentials
@@ -389,16 +381,6 @@ def _marked(generations: tuple[Generation, ...], body: Mapping[str, Any]) -> tup
     by_schema = isinstance(form, dict) and form.get("type") != "text"
     constrained = by_schema or choice == "required" or isinstance(choice, dict) or any(map(body.get, _CHANGING))
     return tuple(replace(generation, constrained=True) for generation in generations) if constrained else generations
-
-
-def _without(line: bytes, added: _Added) -> bytes:
-    """A line of a stream without what was added. Empty if nothing is left of it."""
-    chunk = parsed(line[5:]) if any(added) and line.startswith(b"data:") else None
-    if not isinstance(chunk, dict):
-        return line
-    if added.usage and chunk.get("usage") and not chunk.get("choices"):
-        return b""
-    return b"data: " + json.dumps(added.out_of(chunk), separators=(",", ":")).encode() + b"\n"
 
 
 def _passes(name: str, held: set[str]) -> bool:

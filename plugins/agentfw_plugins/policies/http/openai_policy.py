@@ -1,15 +1,9 @@
 """A policy for any server with OpenAI's chat completions API (vLLM, llama.cpp, Ollama, a hosted model), or another.
 
-Every request ends. It is retried while that can help, for at most `deadline` seconds. Then it raises an error with the
-address, the number of tries and the last answer. Mistakes of the *model* are data, not errors.
-
-    agentfw run calendar --policy openai --set policy.base_url=http://localhost:8000/v1
-    agentfw run calendar --policy openai --set policy.protocol=messages --set policy.base_url=https://api.anthropic.com/v1
-
-Training needs token ids and logprobs. They are requested as in vLLM (`return_token_ids`). If a server rejects a field
-that agentfw added, the request is repeated without it, and later requests omit it. Tools are omitted, and described in
-the prompt instead, only if the server rejects those of a request of our own too. Behind the gateway, requests are
-passed on (`forwarding.py`).
+Mistakes of the *model* are data, not errors. Training needs token ids and logprobs. They are requested as in vLLM
+(`return_token_ids`). If a server rejects a field that agentfw added, the request is repeated without it, and later
+requests omit it. Tools are omitted, and described in the prompt instead, only if the server rejects those of a request
+of our own too. Behind the gateway, requests are passed on (`forwarding.py`).
 
 Answers of a server that hides token ids may have been paid for. They are kept in the run's folder (`answers.jsonl`),
 and a resumed run asks none of these requests again.
@@ -26,7 +20,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar, cast
+from typing import Annotated, Any, Literal, TypeVar, cast
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
@@ -42,6 +36,7 @@ from agentfw.settings import OPERATIONAL
 from ...protocols import BadRequest, Body, protocol_named
 from ...protocols.answers import StreamedReply, read_generation
 from ...protocols.chat import write_chat
+from ...protocols.protocol import table, text
 from .endpoint import Endpoint, Refused, is_listed, key_in
 from .forwarding import Forwarder
 from .prices import Prices
@@ -117,8 +112,7 @@ class OpenAISettings(Settings):
         default_factory=dict, description="Prices of single models, by name, where they differ from `price`."
     )
     price_list: Annotated[str, OPERATIONAL] = Field(
-        "",
-        description="Provider whose list prices hold, such as `openai`. Default: the one with this address.",
+        "", description="Provider whose list prices hold, such as `openai`. Default: the one with this address."
     )
     extra_body: dict[str, Any] = Field(
         default_factory=dict, description="Additional fields of the request, for options of this server."
@@ -162,9 +156,7 @@ class OpenAIPolicy(Policy):
     def __init__(self, settings: OpenAISettings) -> None:
         self.settings = settings
         self._unnamed = "" if "api_key_env" in settings.model_fields_set else settings.base_url
-        self._prices = Prices(
-            price=settings.price, own=settings.prices, provider=settings.price_list, url=settings.base_url
-        )
+        self._prices = Prices(settings.price, settings.prices, settings.price_list, settings.base_url)
         self.price = self._prices.of(settings.model)
         self._model, self._protocol = settings.model, protocol_named(settings.protocol)
         self._refused: set[str] = set()
@@ -197,9 +189,7 @@ class OpenAIPolicy(Policy):
 
         def hear(choice: Mapping[str, Any]) -> None:
             nonlocal said
-            delta = choice.get("delta")
-            new = delta.get("content") if isinstance(delta, dict) else None
-            if isinstance(new, str) and new:
+            if new := text(table(choice.get("delta")).get("content")):
                 said += new
                 tell(new)
 
@@ -214,10 +204,8 @@ class OpenAIPolicy(Policy):
     async def forward(self, request: Request, forwarded: Forwarded) -> Passed:
         # As many at once as come: `concurrency` is for the requests of a run, and a gateway counts its own.
         # Without a conversation, it takes another kind of model.
-        named = forwarded.model and not (
-            forwarded.protocol and self.settings.model and protocol_named(forwarded.protocol).converses
-        )
-        if named or not forwarded.protocol:
+        is_ours = bool(self.settings.model and forwarded.protocol) and protocol_named(forwarded.protocol).converses
+        if not forwarded.protocol or (forwarded.model and not is_ours):
             return await self._forwarder.forward(request, forwarded, forwarded.model)
         try:
             model = await self._named(asyncio.get_running_loop().time() + min(_GUESSING, self.settings.deadline))
@@ -232,8 +220,9 @@ class OpenAIPolicy(Policy):
     async def _answer(self, request: Request, streamed: StreamedReply | None) -> Generation:
         names = {action.name for action in request.actions}
         if self._kept is not None and (kept := self._kept.find(self._asked(request))) is not None:
-            generation = self._marked(read_generation(kept.reply, names, native="in_text" not in kept.reply))
-            generation.repeated = kept.repeated
+            reply, repeated = kept
+            generation = self._marked(read_generation(reply, names, native="in_text" not in reply))
+            generation.repeated = repeated
             return generation
         async with self._endpoint.slot() as until:
             try:
@@ -260,14 +249,11 @@ class OpenAIPolicy(Policy):
     # -- what is asked -------------------------------------------------------------------------------------------------
 
     async def _named(self, until: float) -> str:
-        """The model to use."""
         async with self._endpoint.lock():
             if not self._model:
-                names = await self._models(until)
-                if not names:
-                    raise EndpointError(
-                        f"{self.settings.base_url} lists no models", fix="load one, or set policy.model"
-                    )
+                if not (names := await self._models(until)):
+                    words = f"{self.settings.base_url} lists no models"
+                    raise EndpointError(words, fix="load one, or set policy.model")
                 self._model = names[0]
         return self._model
 
@@ -314,7 +300,6 @@ class OpenAIPolicy(Policy):
         until: float,
         streamed: StreamedReply | None = None,
     ) -> Answer:
-        """Send a request that is written as one for a chat completion."""
         protocol = self._protocol
         try:
             body = protocol.write_request(Body(chat)) | self.settings.extra_body
@@ -346,11 +331,8 @@ class OpenAIPolicy(Policy):
     def _asked(self, request: Request) -> dict[str, Any]:
         """What identifies a request within a run."""
         task = [request.task.split, request.task.user, request.task.query, request.task.id]
-        return {
-            "task": task,
-            "model": self.settings.model,
-            **write_chat(request, native=True),
-        } | self.settings.extra_body
+        chat = write_chat(request, native=True)
+        return {"task": task, "model": self.settings.model, **chat, **self.settings.extra_body}
 
     def _body(self, request: Request, model: str, without: set[str], streams: bool) -> dict[str, Any]:
         body = {"model": model, **write_chat(request, native="tools" not in without)}
@@ -370,52 +352,35 @@ class OpenAIPolicy(Policy):
             return None
         wanted = {"return_token_ids", "logprobs"} if self.settings.token_ids == "on" else set()
         wanted |= self.settings.extra_body.keys()  # fields that the user set must be rejected visibly
-        for name, pattern in _REFUSABLE.items():
-            if name in body and name not in wanted and pattern.search(refusal.words):
-                return name
-        return None
+        told = (name for name, pattern in _REFUSABLE.items() if pattern.search(refusal.words))
+        return next((name for name in told if name in body and name not in wanted), None)
 
     async def _explained(self, refusal: Refused) -> AgentfwError:
-        """The error for a refusal, with a fix."""
         name, status = self.settings.api_key_env, refusal.status
         if status in (401, 403):
-            fix = (
-                f"check the key in the environment variable {name}"
-                if name
-                else "set api_key_env to the environment variable with the key"
-            )
-            if name and not os.environ.get(name):
+            if not name:
+                fix = "set api_key_env to the environment variable with the key"
+            elif not os.environ.get(name):
                 fix = f"the environment variable {name} is not set; it should hold the key"
             elif self._unnamed and not is_listed(self._unnamed):
                 fix = f"{name} goes to OpenAI only, unless you name it: --set policy.api_key_env={name}"
+            else:
+                fix = f"check the key in the environment variable {name}"
         elif status == 404:
-            fix = await self._nearest_model()
+            try:
+                until = asyncio.get_running_loop().time() + min(_GUESSING, self.settings.deadline)
+                names = await self._models(until)
+                guess, shown = nearest(self._model, names), ", ".join(names[:10]) or "none"
+                meant = f"did you mean {guess!r}? " if guess else ""
+                fix = f"the model {self._model!r} doesn't exist; {meant}known: {shown}"
+            except (EndpointError, Refused):
+                fix = "check that base_url ends in /v1"
         elif _TOO_LONG.search(refusal.words):
             fix = "prompt and max_tokens exceed the model's context: lower window or max_tokens, or serve a longer one"
         else:
             fix = "the server doesn't support this request; see its log"
         kind = RequestRefusedError if status in _THIS_ONE else EndpointError
         return kind(f"{refusal.url} refused: HTTP {status}: {refusal.words}", fix=fix)
-
-    async def _nearest_model(self) -> str:
-        until = asyncio.get_running_loop().time() + min(_GUESSING, self.settings.deadline)
-        try:
-            names = await self._models(until)
-        except (EndpointError, Refused):
-            return "check that base_url ends in /v1"
-        guess = nearest(self._model, names)
-        shown = ", ".join(names[:10]) or "none"
-        return (
-            f"the model {self._model!r} doesn't exist; "
-            + (f"did you mean {guess!r}? " if guess else "")
-            + f"known: {shown}"
-        )
-
-
-class _KeptAnswer(NamedTuple):
-    reply: dict[str, Any]
-    repeated: bool
-    """Whether this process has had it before, from the server or from the file."""
 
 
 class _KeptAnswers:
@@ -430,17 +395,16 @@ class _KeptAnswers:
         self._replies: dict[str, Any] = {record["asked"]: record["reply"] for record in read_journal(path)}
         self._given = set[str]()
 
-    def find(self, asked: Mapping[str, Any]) -> _KeptAnswer | None:
-        """The reply to this request, or None if it was never answered."""
+    def find(self, asked: Mapping[str, Any]) -> tuple[dict[str, Any], bool] | None:
+        """The reply to this request, if it was answered, and whether this process has had it before."""
         digest = _digest(asked)
         if digest not in self._replies:
             return None
         repeated = digest in self._given
         self._given.add(digest)
-        return _KeptAnswer(self._replies[digest], repeated)
+        return self._replies[digest], repeated
 
     async def keep(self, asked: Mapping[str, Any], reply: Mapping[str, Any]) -> None:
-        """Save a reply. It is on disk when this returns."""
         if self._journal is None:
             self._journal = Journal.open(self._path)
         digest = _digest(asked)

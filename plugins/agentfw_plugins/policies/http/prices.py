@@ -1,20 +1,13 @@
 """What the answers of a server cost: by the user's own prices, or by the list of the package `genai-prices`.
 
-    policy.price.prompt=0.5                       # all models of this server
-    policy.prices."own-model".prompt=0.5          # one of them
-    policy.price_list=openai                      # whose list holds; the address says it where nothing else does
-
 A model of one's own at an address that the list doesn't know has no price: it may be called like one that somebody else
 sells. The list has what is charged for cached tokens, for writing them, and for long prompts. Generated tokens include
 those of thoughts.
-
-    prices = Prices(price=None, own={}, provider="", url="https://api.openai.com/v1")
-    prices.cost(Usage(prompt=1000, cached=400, sampled=50), "gpt-4o")     # 0.0025
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -28,16 +21,20 @@ _CACHED = Usage(prompt=1_000_000, cached=1_000_000, sampled=0)
 
 
 class Prices:
-    """The prices of one server."""
-
-    def __init__(self, *, price: Price | None, own: Mapping[str, Price], provider: str, url: str) -> None:
+    def __init__(self, price: Price | None, own: Mapping[str, Price], provider: str, url: str) -> None:
         """`price` holds for all models, and those of `own` for theirs. `provider` is whose list holds, by its name."""
         self._price, self._own = price, dict(own)
         self._provider, self._url = provider or None, url
-        if provider and _listed_provider(provider) is None:
-            raise SettingsError(
-                f'genai-prices has no list of "{provider}"', fix='use one such as openai, or: pip install ".[web]"'
-            )
+        if provider:
+            try:
+                from genai_prices.data_snapshot import get_snapshot
+
+                found = get_snapshot().find_provider(None, provider, None)
+            except (ImportError, LookupError):
+                found = None
+            if found is None:
+                fix = 'use one such as openai, or: pip install ".[web]"'
+                raise SettingsError(f'genai-prices has no list of "{provider}"', fix=fix)
 
     def cost(self, usage: Usage, *models: str) -> float | None:
         """What an answer cost, of the first of these models that has a price. None if it isn't known."""
@@ -48,12 +45,8 @@ class Prices:
             return self._price.cost(usage)
         if usage.prompt is None or usage.sampled is None:
             return None
-        for model in filter(None, models):
-            found = _listed(model, self._provider, self._url)
-            if found is not None:
-                cost: float | None = found(usage)
-                return cost
-        return None
+        found = (_listed(model, self._provider, self._url) for model in models if model)
+        return next((cost(usage) for cost in found if cost is not None), None)
 
     def of(self, model: str) -> Price | None:
         """The usual price of a model, which may be another for long prompts. None if it isn't known."""
@@ -64,7 +57,7 @@ class Prices:
 
 
 @lru_cache(maxsize=256)
-def _listed(model: str, provider: str | None, url: str) -> Any:
+def _listed(model: str, provider: str | None, url: str) -> Callable[[Usage], float] | None:
     """What computes the cost of an answer of this model. None if the list doesn't have it."""
     if not provider and urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1"):
         return None  # without reading the list
@@ -90,12 +83,3 @@ def _listed(model: str, provider: str | None, url: str) -> Any:
     except LookupError:
         return None
     return cost
-
-
-def _listed_provider(name: str) -> object:
-    try:
-        from genai_prices.data_snapshot import get_snapshot
-
-        return get_snapshot().find_provider(None, name, None)
-    except (ImportError, LookupError):
-        return None

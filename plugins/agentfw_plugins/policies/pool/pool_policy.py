@@ -6,6 +6,8 @@ A replica that dies or hangs is taken out and restarted with the newest version,
 version counts as published when every replica in rotation has it. With a policy whose answer depends only on its
 request, such as tiny and transformers, a run has the same result with any number of replicas, and after any crash.
 
+A request is never given up because the pool is busy: leaving long ones out would bias what is learned from. It goes to
+the replica with the fewest in progress, and all requests of a task or session to one, which has cached their beginning.
 The run's engine decides where the replicas live.
 """
 
@@ -13,10 +15,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
@@ -29,10 +33,11 @@ from agentfw.settings import OPERATIONAL
 
 from ...models.checkpoint import read_files
 from ..vllm.vllm_backend import beside
-from .pool_balancing import Balancer
-from .pool_replica import Replica, request_to
+from .pool_replica import Replica
 
 logger = logging.getLogger(__name__)
+
+_REMEMBERED = 10_000  # maximum number of tasks whose replica is remembered
 
 
 class PoolSettings(Settings):
@@ -70,19 +75,89 @@ class PoolSettings(Settings):
         return self
 
 
-class _Placed(NamedTuple):
-    """How many copies there are, what each gets of the GPUs, and whether they sleep while the learner works."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """A request's place at a replica."""
 
-    replicas: int
-    gpus: float
-    sleeps: bool
+    replica: int
 
-    @classmethod
-    def of(cls, settings: PoolSettings, plan: Plan) -> _Placed:
-        playing = 0 if settings.gpus == 0 else len(plan.playing)
-        gpus = settings.gpus if settings.gpus is not None else float(bool(playing))
-        fitting = playing // int(gpus) if gpus >= 1 else playing * int(1 / gpus) if gpus else 2
-        return cls(settings.replicas or max(1, fitting), gpus, sleeps=not playing or plan.shared)
+
+class Balancer:
+    """The replicas in rotation, and the requests that wait for one of them."""
+
+    def __init__(self, in_flight: int) -> None:
+        self.in_flight = in_flight
+        self._taken: dict[int, set[Place]] = {}  # the places in use, by replica
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._homes: OrderedDict[str, int] = OrderedDict()  # the replica of each task
+        self._failure: Exception | None = None
+        self.answered = 0
+        """Number of requests that gave their places back."""
+
+    @property
+    def rotation(self) -> list[int]:
+        return sorted(self._taken)
+
+    def join(self, replica: int) -> None:
+        self._taken[replica] = set()
+        self._wake(self.in_flight)
+
+    def leave(self, replica: int) -> None:
+        self._taken.pop(replica, None)
+
+    def fail(self, error: Exception) -> None:
+        """Fail all requests that wait, and all later ones: no replica will come back."""
+        self._failure = error
+        self._wake(len(self._waiting))
+
+    def forget(self) -> None:
+        """The replicas have a new version, so nothing of what they computed is of use."""
+        self._homes.clear()
+
+    async def take(self, task: str) -> Place:
+        """A place for a request of a task, as soon as a replica has one."""
+        waits = False
+        while (replica := self._choose(task)) is None:
+            if self._failure is not None:
+                raise self._failure
+            turn = asyncio.get_running_loop().create_future()
+            # A request that was woken, and whose place another one took, keeps its turn.
+            (self._waiting.appendleft if waits else self._waiting.append)(turn)
+            waits = True
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():
+                    self._wake(1)  # it was this request's turn, which goes to the next one
+                raise
+        place = Place(replica)
+        self._taken[replica].add(place)
+        return place
+
+    def give_back(self, place: Place) -> None:
+        self._taken.get(place.replica, set()).discard(place)
+        self.answered += 1
+        self._wake(1)
+
+    def _choose(self, task: str) -> int | None:
+        free = [number for number in self.rotation if len(self._taken[number]) < self.in_flight]
+        if not free:
+            return None
+        home = self._homes.get(task)
+        chosen = home if home in free else min(free, key=lambda number: (len(self._taken[number]), number))
+        if home not in self._taken:
+            self._homes[task] = chosen
+        self._homes.move_to_end(task)
+        if len(self._homes) > _REMEMBERED:
+            self._homes.popitem(last=False)
+        return chosen
+
+    def _wake(self, count: int) -> None:
+        while count and self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                count -= 1
 
 
 class PoolPolicy(Policy):
@@ -90,24 +165,25 @@ class PoolPolicy(Policy):
 
     def __init__(self, settings: PoolSettings, host: Host, engine: Engine | None = None) -> None:
         self.settings = settings
-        self._ours = LocalEngine() if engine is None else None
-        self._engine = engine or self._ours
+        self._engine, self._ends_engine = engine or LocalEngine(), engine is None
         inner = settings.policy
         host.check_settings("policy", inner.name, inner.settings, where="policy.policy")
-        plan = self._engine.plan if self._engine is not None and settings.gpus != 0 else Plan()
-        self._placed = _Placed.of(settings, plan)
-        self._resources = Resources(settings.cpus, self._placed.gpus)
-        own = beside(inner.settings, plan, self._placed.gpus) if inner.name == "vllm" else inner.settings
+        plan = self._engine.plan if settings.gpus != 0 else Plan()
+        playing = len(plan.playing)
+        gpus = settings.gpus if settings.gpus is not None else float(bool(playing))
+        fitting = playing // int(gpus) if gpus >= 1 else playing * int(1 / gpus) if gpus else 2
+        self._sleeps = not playing or plan.shared  # while the learner works
+        self._resources = Resources(settings.cpus, gpus)
+        own = beside(inner.settings, plan, gpus) if inner.name == "vllm" else inner.settings
         self._arguments = [inner.name, own, host.options.plain()]
-        self._replicas = [Replica(number, settings.patience) for number in range(self._placed.replicas)]
+        count = settings.replicas or max(1, fitting)
+        self._replicas = [Replica(number, settings.patience) for number in range(count)]
         self._balancer = Balancer(settings.in_flight)
         self._lifecycle = asyncio.Lock()
         """Held while versions are published and replicas join or rest: a replica joins with the newest version."""
         self._starting = asyncio.Lock()
-        self._served: tuple[Path, str] | None = None
-        """The newest adapter and its version."""
-        self._files: asyncio.Task[Any] | None = None
-        """Reads its files, if a replica doesn't find them on its disk."""
+        self._served: tuple[Path, str] | None = None  # the newest adapter and its version
+        self._files: asyncio.Task[Any] | None = None  # reads its files, if a replica doesn't find them on its disk
         self._restarts = 0
         self._watching: asyncio.Task[None] | None = None
         self._recovering: set[asyncio.Task[None]] = set()
@@ -116,13 +192,13 @@ class PoolPolicy(Policy):
 
     async def generate(self, request: Request) -> Generation:
         await self._opened()
-        task, plain = f"{request.task.user}/{request.task.split}/{request.task.index}", request_to(request)
+        task = f"{request.task.user}/{request.task.split}/{request.task.index}"
         while True:
             place = await self._balancer.take(task)
             replica = self._replicas[place.replica]
             try:
                 with self._loses(replica):
-                    return await replica.answer(plain)
+                    return await replica.generate(request)
             finally:
                 self._balancer.give_back(place)
 
@@ -160,7 +236,6 @@ class PoolPolicy(Policy):
 
         def files() -> Awaitable[Any]:
             """Read once, whoever needs them."""
-            assert self._engine is not None
             share = self._engine.share
             if self._files is None:
                 self._files = asyncio.create_task(asyncio.to_thread(lambda: share(read_files(adapter))))
@@ -170,14 +245,14 @@ class PoolPolicy(Policy):
 
     async def rest(self) -> None:
         await self._opened()
-        if self._placed.sleeps:
+        if self._sleeps:
             async with self._lifecycle:
-                await self._each(Replica.rest)
+                await self._each(lambda replica: replica.ask("rest"))
 
     async def wake(self) -> None:
-        if self._placed.sleeps:
+        if self._sleeps:
             async with self._lifecycle:
-                await self._each(Replica.wake)
+                await self._each(lambda replica: replica.ask("wake"))
 
     async def close(self) -> None:
         tasks = [*self._recovering, *([self._watching] if self._watching else [])]
@@ -185,36 +260,32 @@ class PoolPolicy(Policy):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.gather(*(replica.stop() for replica in self._replicas))
-        if self._ours is not None:
-            await asyncio.to_thread(self._ours.close)
+        if self._ends_engine:
+            await asyncio.to_thread(self._engine.close)
 
     # -- the life of a replica -----------------------------------------------------------------------------------------
 
     async def _opened(self) -> None:
+        """Start the replicas, unless they are. Raises unless enough of them are in rotation then."""
         if self._watching is not None:
             return
         async with self._starting:
-            if self._watching is None:
-                await self._require_room(self._placed.replicas)
-                await self._start(self._replicas)
-                self._watching = asyncio.create_task(self._watch())
-
-    async def _start(self, replicas: Sequence[Replica]) -> None:
-        """Start replicas. Raises unless enough of them are in rotation then."""
-        ends = await asyncio.gather(*map(self._begin, replicas), return_exceptions=True)
-        errors = [end for end in ends if isinstance(end, BaseException)]
-        for error in errors:
-            # A wrong setting must not be taken for the death of a replica.
-            if isinstance(error, UsageError) or not isinstance(error, AgentfwError):
-                raise error
-        if len(self._balancer.rotation) < self.settings.least_replicas:
-            raise self._too_few(errors)
-        for error in errors:
-            logger.warning("the pool goes on without a replica: %s", error)
+            if self._watching is not None:
+                return
+            await self._require_room(len(self._replicas))
+            ends = await asyncio.gather(*map(self._begin, self._replicas), return_exceptions=True)
+            errors = [end for end in ends if isinstance(end, BaseException)]
+            for error in errors:
+                # A wrong setting must not be taken for the death of a replica.
+                if isinstance(error, UsageError) or not isinstance(error, AgentfwError):
+                    raise error
+            if len(self._balancer.rotation) < self.settings.least_replicas:
+                raise self._too_few(errors)
+            for error in errors:
+                logger.warning("the pool goes on without a replica: %s", error)
+            self._watching = asyncio.create_task(self._watch())
 
     async def _begin(self, replica: Replica) -> None:
-        """Start one replica, and let it join with the newest version."""
-        assert self._engine is not None
         await replica.start(self._engine, self._arguments, self._resources, self.settings.start_deadline)
         async with self._lifecycle:
             if self._served is not None:
@@ -223,7 +294,6 @@ class PoolPolicy(Policy):
 
     async def _require_room(self, replicas: int) -> None:
         """Wait until the engine has room for some more replicas, as long as it is meant to."""
-        assert self._engine is not None
         await asyncio.to_thread(self._engine.require, [self._resources] * replicas, counted(replicas, "replica"))
 
     @contextmanager
@@ -264,17 +334,11 @@ class PoolPolicy(Policy):
         return None
 
     async def _watch(self) -> None:
-        """Find replicas that hang or died while nobody asked them."""
         while True:
             await asyncio.sleep(self.settings.check_every)
-            await asyncio.gather(*map(self._check, self._balancer.rotation))
+            await self._each(lambda replica: replica.ask("alive"))
 
-    async def _check(self, number: int) -> None:
-        replica = self._replicas[number]
-        with self._loses(replica):
-            await replica.ask("alive")
-
-    async def _each(self, work: Callable[[Replica], Awaitable[None]]) -> None:
+    async def _each(self, work: Callable[[Replica], Awaitable[object]]) -> None:
         """Do something with every replica in rotation. Those that are lost are taken out."""
 
         async def ask(replica: Replica) -> None:
@@ -284,7 +348,6 @@ class PoolPolicy(Policy):
         await asyncio.gather(*(ask(self._replicas[number]) for number in self._balancer.rotation))
 
     async def _enough(self) -> None:
-        """Wait until the least number of replicas is in rotation."""
         while len(self._balancer.rotation) < self.settings.least_replicas and self._recovering:
             await asyncio.wait(self._recovering, return_when=asyncio.FIRST_COMPLETED)
         if len(self._balancer.rotation) < self.settings.least_replicas:
@@ -295,7 +358,7 @@ class PoolPolicy(Policy):
         fixes = [error.fix for error in errors if isinstance(error, AgentfwError) and error.fix]
         there, least = len(self._balancer.rotation), self.settings.least_replicas
         return EndpointError(
-            f'{there} of {self._placed.replicas} replicas of the policy "{self.settings.policy.name}" work, '
+            f'{there} of {len(self._replicas)} replicas of the policy "{self.settings.policy.name}" work, '
             f"and policy.least_replicas is {least}: {'; '.join(said) or 'no reason is known'}",
             fix=fixes[0] if fixes else "see the output of the replicas on stderr",
         )

@@ -27,14 +27,7 @@ from ...models.checkpoint import marks_of, write_files
 
 _REQUESTS: TypeAdapter[Request] = TypeAdapter(Request)
 _GENERATIONS: TypeAdapter[Generation] = TypeAdapter(Generation)
-_FIRST = [0]
-"""Tokens that every model has."""
-
-
-def request_to(request: Request) -> Any:
-    """A request as plain values."""
-    brief = Brief(request.brief.goal, request.brief.actions, request.brief.time_per_token)
-    return _REQUESTS.dump_python(replace(request, moment=None, brief=brief), mode="json")
+_FIRST = [0]  # tokens that every model has
 
 
 class Replica(Policy):
@@ -60,29 +53,23 @@ class Replica(Policy):
             await self.kill()
             if not isinstance(error, TimeoutError):
                 raise
-            raise EndpointError(
-                f"{self.name} was not ready within {deadline:g} s", fix="raise policy.start_deadline"
-            ) from None
+            words = f"{self.name} was not ready within {deadline:g} s"
+            raise EndpointError(words, fix="raise policy.start_deadline") from None
 
     async def ask(self, method: str, *arguments: Any) -> Any:
-        """Call a method of the process."""
         if self.process is None:
             raise RemoteDiedError(f"{self.name} is stopped")
         try:
             async with asyncio.timeout(self.patience):
                 return await self.process.call(method, *arguments)
         except TimeoutError:
-            raise EndpointError(
-                f"{self.name} has not answered within {self.patience:g} s",
-                fix="raise policy.patience if its answers may take that long",
-            ) from None
-
-    async def answer(self, request: Any) -> Generation:
-        """Answer a plain request."""
-        return _GENERATIONS.validate_python(await self.ask("generate", request))
+            words = f"{self.name} has not answered within {self.patience:g} s"
+            raise EndpointError(words, fix="raise policy.patience if its answers may take that long") from None
 
     async def generate(self, request: Request) -> Generation:
-        return await self.answer(request_to(request))
+        brief = Brief(request.brief.goal, request.brief.actions, request.brief.time_per_token)
+        plain = _REQUESTS.dump_python(replace(request, moment=None, brief=brief), mode="json")
+        return _GENERATIONS.validate_python(await self.ask("generate", plain))
 
     async def publish_for(self, adapter: Path, version: str, files: Callable[[], Awaitable[Any]]) -> None:
         """Publish by the path if the replica finds the same files there, and else send them."""
@@ -94,12 +81,6 @@ class Replica(Policy):
         found: list[float] = await self.ask("logprobs", list(prompt_ids), list(token_ids))
         return found
 
-    async def rest(self) -> None:
-        await self.ask("rest")
-
-    async def wake(self) -> None:
-        await self.ask("wake")
-
     async def stop(self) -> None:
         """Let the policy close, and end the process."""
         process, self.process = self.process, None
@@ -107,15 +88,12 @@ class Replica(Policy):
             await asyncio.to_thread(process.stop)
 
     async def kill(self) -> None:
-        """End the process at once."""
         process, self.process = self.process, None
         if process is not None:
             await asyncio.to_thread(process.kill)
 
 
 class ReplicaServer:
-    """Serves one policy in this process."""
-
     def __init__(self, name: str, settings: dict[str, Any], options: Any) -> None:
         host = Host.load(HostOptions.from_plain(options))
         made = host.create("policy", name, settings, where="policy.policy")
@@ -127,8 +105,7 @@ class ReplicaServer:
                 fix=f"use it without a pool: --policy {name}",
             )
         self._policy = made
-        self._sent: list[Path] = []
-        """Folders of adapters that were sent, the newest last."""
+        self._sent: list[Path] = []  # folders of adapters that were sent, the newest last
 
     async def load(self) -> None:
         """Let the policy load its model, which it may put off until it is first asked."""
