@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
+from operator import attrgetter
 from typing import Any, Literal
 
 import numpy
@@ -82,7 +83,8 @@ class Descent:
     figures: Figures = field(default_factory=Figures)
     tell: Callable[[int, int], object] = lambda done, of: None
     """Called with the number of pieces that went back through the network, and of how many."""
-    _done: tuple[int, int] = (0, 0)
+    _done: int = 0
+    _planned: int = 0
 
     def learn(self, minibatches: Sequence[Sequence[Lesson]], loss: Loss, rounds: int) -> dict[str, float]:
         """Go through the minibatches `rounds` times, with a step for each that teaches anything; returns figures."""
@@ -106,7 +108,7 @@ class Descent:
         for piece, base in zip(based, self._logprobs(based, self.settings.reference), strict=True):
             piece.base = base
         steps = [step for step in zip(minibatches, prepared, others, strict=True) if step[1]]
-        self._done = 0, rounds * sum(len(minibatch) for _, minibatch, _ in steps)
+        self._done, self._planned = 0, rounds * sum(len(minibatch) for _, minibatch, _ in steps)
         gradients = [self._step(*step, kind) for _ in range(rounds) for step in steps]
         taught = [lesson.tokens for lesson in lessons if _teaches(lesson, loss)]
         trained = sum(len(tokens.sampled) for tokens in taught)
@@ -128,24 +130,21 @@ class Descent:
         }
 
     def _prepared(self, minibatches: Sequence[Sequence[Lesson]], loss: Loss) -> list[list[Piece]]:
-        """The pieces of each minibatch."""
+        """The pieces of each minibatch. Lessons that teach nothing count in the loss's mean, and aren't computed."""
         lessons = [lesson for minibatch in minibatches for lesson in minibatch]
         lengths = [len(lesson.tokens.sampled) for lesson in lessons]
         counts = iter(weights(loss, lengths, [lesson.episode for lesson in lessons]))
-        return [
-            self._prepare([(lesson, next(counts) * len(minibatches)) for lesson in minibatch], loss)
-            for minibatch in minibatches
-        ]
-
-    def _prepare(self, lessons: Sequence[tuple[Lesson, float]], loss: Loss) -> list[Piece]:
-        """The pieces of one minibatch. Lessons that teach nothing count in the loss's mean, and aren't computed."""
-        taught = [(place, *each) for place, each in enumerate(lessons) if _teaches(each[0], loss)]
-        temperatures = sorted({lesson.temperature for _, lesson, _ in taught})
-        return [
-            piece
-            for temperature in temperatures
-            for piece in self._pieces([each for each in taught if each[1].temperature == temperature], temperature)
-        ]
+        prepared: list[list[Piece]] = []
+        for minibatch in minibatches:
+            placed = [(place, lesson, next(counts) * len(minibatches)) for place, lesson in enumerate(minibatch)]
+            by_temperature: dict[float, list[tuple[int, Lesson, float]]] = defaultdict(list)
+            for each in placed:
+                if _teaches(each[1], loss):
+                    by_temperature[each[1].temperature].append(each)
+            prepared.append(
+                [piece for of, taught in sorted(by_temperature.items()) for piece in self._pieces(taught, of)]
+            )
+        return prepared
 
     def _pieces(self, taught: Sequence[tuple[int, Lesson, float]], temperature: float) -> list[Piece]:
         """The pieces of lessons with their places and weights, all of them at one temperature."""
@@ -205,7 +204,8 @@ class Descent:
         ranks, mine = self.network.ranks, Figures()
         for number, piece in ranks.share(pieces, _cost):
             backward(self.network, piece, kind.loss, mine, idle=number < 0)
-            self._tell(1 if number >= 0 else 0)
+            self._done += number >= 0
+            self.tell(self._done, self._planned)
         ranks.add_up(parameters)
         for figures in ranks.gather(json.dumps(asdict(mine)).encode()):
             self.figures.include(Figures(**json.loads(figures)))
@@ -236,11 +236,6 @@ class Descent:
             names = [lessons[place].episode for place in piece.lessons]
             means = numpy.array([sums[name] / counts[name] for name in names], dtype=numpy.float32)
             piece.of_episode = self._tensor(means)
-
-    def _tell(self, pieces: int) -> None:
-        done, of = self._done
-        self._done = done + pieces, of
-        self.tell(*self._done)
 
     def _rate(self, step: int) -> float:
         """The learning rate of a step, counted from 0: a linear warm-up, then half a cosine down to a tenth.
@@ -285,8 +280,7 @@ def _log_ratios(piece: Piece, logprobs: torch.Tensor, others: torch.Tensor | Non
     return sums
 
 
-def _cost(piece: Piece) -> int:
-    return piece.packed.computed
+_cost = attrgetter("packed.computed")
 
 
 def peak_memory(device: str) -> float:

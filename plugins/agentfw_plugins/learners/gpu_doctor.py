@@ -31,7 +31,6 @@ from ..models.checkpoint import OWN_CODE
 Row = dict[str, Any]
 _LIMIT = 240
 """Seconds of one row on a GPU."""
-_MEGABYTE = 2**20
 
 
 class Sizes(NamedTuple):
@@ -109,7 +108,7 @@ def _copies(device: str, sizes: Sizes) -> Row:
 
     figures: Row = {}
     for pinned in (False, True) if device != "cpu" else (False,):
-        here = torch.empty(sizes.copied * _MEGABYTE, dtype=torch.uint8, pin_memory=pinned)
+        here = torch.empty(sizes.copied << 20, dtype=torch.uint8, pin_memory=pinned)
         there = torch.empty_like(here, device=device)
         for name, to, source in (("to the card", there, here), ("from the card", here, there)):
             seconds = _seconds(partial(to.copy_, source), device)
@@ -145,18 +144,13 @@ def _flex(device: str, sizes: Sizes) -> Row:
             output = attend(*parts)
             return [output, *(torch.autograd.grad(output, parts, upstream.to(dtype)) if backward else ())]
 
-        def by_mask(*parts: Any, seen: Any = seen) -> Any:
-            return torch.nn.functional.scaled_dot_product_attention(
-                *parts, attn_mask=seen, scale=width**-0.5, enable_gqa=True
-            )
-
-        def by_tree(*parts: Any, whole: Any = whole) -> Any:
-            return whole.attend(*parts, width**-0.5)
-
+        attention = torch.nn.functional.scaled_dot_product_attention
+        by_mask = partial(attention, attn_mask=seen, scale=width**-0.5, enable_gqa=True)
+        by_tree = partial(whole.attend, scale=width**-0.5)
         exact, tree = attended(torch.float32, by_mask), attended(torch.bfloat16, by_tree)
         names = ("output", "query", "key", "value")
-        apart = {name: round(_apart(a, b), 5) for name, a, b in zip(names, tree, exact, strict=False)}
-        rows.append({"tokens": count, **apart})
+        gaps = [float((a.float() - b.float()).norm() / b.float().norm()) for a, b in zip(tree, exact, strict=True)]
+        rows.append({"tokens": count, **{name: round(gap, 5) for name, gap in zip(names, gaps, strict=False)}})
         seconds = _seconds(partial(attended, torch.bfloat16, by_tree), device)
     return {"backward": backward, "apart from fp32": rows, "the last, s": round(seconds, 4)}
 
@@ -296,10 +290,6 @@ def _seconds(run: Callable[[], object], device: str, repeats: int = 5) -> float:
             torch.cuda.synchronize()
         found.append(time.perf_counter() - began)
     return sorted(found[1:])[repeats // 2]
-
-
-def _apart(one: Any, other: Any) -> float:
-    return float((one.float() - other.float()).norm() / other.float().norm())
 
 
 if __name__ == "__main__":

@@ -178,9 +178,8 @@ def _cuts(lengths: Integers, common: Integers, tokens: int) -> list[tuple[int, i
 
 def _computed(lengths: Integers, common: Integers, tokens: int) -> int:
     """Total number of nodes of all trees with at most `tokens`."""
-    nodes = numpy.cumsum(lengths - common)
-    pieces = _cuts(lengths, common, tokens)
-    return int(nodes[-1]) + sum(int(common[start]) for start, _ in pieces)
+    repeated = sum(common[start] for start, _ in _cuts(lengths, common, tokens))
+    return int((lengths - common).sum() + repeated)
 
 
 def _tree(
