@@ -100,7 +100,10 @@ class Chat:
             raise SettingsError(
                 f"the chat template {template} leaves out what the user says", fix=f"let {template} write all messages"
             )
-        ends = {self._tokenizer.eos_token_id, *_configured_ends(folder)} - {None}
+        files = [folder / name for name in ("generation_config.json", "config.json")]
+        configured = [json.loads(path.read_text("utf-8")).get("eos_token_id") for path in files if path.is_file()]
+        first: int | list[int] = next((found for found in configured if found is not None), [])
+        ends = {self._tokenizer.eos_token_id, *(first if isinstance(first, list) else [first])} - {None}
         self._end = self._template_end(min(ends, default=None))
         self.end_ids: frozenset[int] = frozenset({self._end, *ends})
         """Ids of the tokens that end an answer."""
@@ -151,21 +154,23 @@ class Chat:
 
     def pieces(self, ids: Sequence[int]) -> tuple[str, ...]:
         """The text of each token. A character that is split over several belongs to the one that completes it."""
-        return pieces(ids, self._decoded, self.end_ids)
+        decode = self._tokenizer.backend_tokenizer.decode
+        return pieces(ids, lambda some: decode(list(some), skip_special_tokens=True), self.end_ids)
 
     def in_text(self, ids: Sequence[int], pieces: Sequence[str]) -> CallsInText:
         """Where the calls of an answer can be."""
         return self._calls.in_text(ids, pieces)
-
-    def _decoded(self, ids: Sequence[int]) -> str:
-        return str(self._tokenizer.backend_tokenizer.decode(list(ids), skip_special_tokens=True))
 
     # -- the template --------------------------------------------------------------------------------------------------
 
     def _rendered(self, messages: Sequence[Message], actions: Sequence[Action], *, answering: bool = True) -> str:
         told = conversation(messages, actions, native=self.takes_tools, results=self._takes_results)
         if not self.takes_system and told and told[0]["role"] == "system":
-            told = _without_system(told)
+            goal, *told = told
+            if told and told[0]["role"] == "user":
+                told[0] = {"role": "user", "content": f"{goal['content']}\n\n{told[0]['content']}"}
+            else:
+                told.insert(0, {"role": "user", "content": goal["content"]})
         tools = [function(action) for action in actions] if self.takes_tools else []
         try:
             return self._filled(self._marked([self._quoted(each) for each in told]), self._marked(tools), answering)
@@ -303,27 +308,8 @@ def no_template(model: Path) -> SettingsError:
     )
 
 
-def _without_system(told: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Move the system message to the start of the first user message."""
-    goal, *rest = told
-    if rest and rest[0]["role"] == "user":
-        return [{"role": "user", "content": f"{goal['content']}\n\n{rest[0]['content']}"}, *rest[1:]]
-    return [{"role": "user", "content": goal["content"]}, *rest]
-
-
 def _broken(token: str) -> str:
     return token[:1] + _MARK + token[1:]
-
-
-def _configured_ends(folder: Path) -> set[int]:
-    """The tokens that end a generation, according to the model's files."""
-    for name in ("generation_config.json", "config.json"):
-        path = folder / name
-        if path.is_file():
-            found = json.loads(path.read_text("utf-8")).get("eos_token_id")
-            if found is not None:
-                return set(found) if isinstance(found, list) else {found}
-    return set()
 
 
 TEMPLATE_SETTING = (

@@ -80,10 +80,8 @@ def write_folder(folder: Path, write: Callable[[Path], object]) -> None:
         unfinished.replace(folder)
         _sync(folder.parent)
     except (OSError, SafetensorError) as error:  # safetensors has an error of its own for a full disk
-        raise StorageError(
-            f"can't write {folder}: {getattr(error, 'strerror', '') or error}",
-            fix=disk_fix(error),
-        ) from error
+        why = getattr(error, "strerror", "") or error
+        raise StorageError(f"can't write {folder}: {why}", fix=disk_fix(error)) from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 
@@ -113,14 +111,14 @@ class Start(NamedTuple):
     def at(cls, adapter: str, model: Path) -> Self:
         """Find and check it."""
         folder = Path(adapter).expanduser().resolve()
-        if not (folder / "config.json").is_file() or (folder / "adapter_config.json").is_file():
-            if not (folder / "adapter_config.json").is_file():
-                raise SettingsError(
-                    f"{adapter} is no adapter: it has no adapter_config.json",
-                    fix="use an adapter folder in the PEFT format, such as RUN/learner/00020/adapter",
-                )
+        if (folder / "adapter_config.json").is_file():
             check_adapter(folder, model)
             require_base(folder, fingerprint(model, 0), str(model))
+        elif not (folder / "config.json").is_file():
+            raise SettingsError(
+                f"{adapter} is no adapter: it has no adapter_config.json",
+                fix="use an adapter folder in the PEFT format, such as RUN/learner/00020/adapter",
+            )
         return cls(folder, version_name(folder))
 
 

@@ -56,16 +56,10 @@ def conversation(
         elif not message.calls:
             told.append({"role": message.role, "content": message.content})
         elif native and not _spelled(message):
+            said = [(call, json.dumps(dict(call.arguments), ensure_ascii=False)) for call in message.calls]
             calls = [
-                {
-                    "id": call.id,
-                    "type": "function",
-                    "function": {
-                        "name": call.name,
-                        "arguments": json.dumps(dict(call.arguments), ensure_ascii=False),
-                    },
-                }
-                for call in message.calls
+                {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+                for call, arguments in said
             ]
             told.append({"role": message.role, "content": message.content or None, "tool_calls": calls})
         else:

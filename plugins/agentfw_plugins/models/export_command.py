@@ -30,7 +30,7 @@ from agentfw.printing.out import Out, counted
 from agentfw.runs import RunFolder, find_training, make_folder, newest_version
 
 from ..command_options import json_option, runs_option, show
-from .base import choose_device, computed_in
+from .base import choose_device, torch_type
 from .checkpoint import require_new, version_name, write_folder
 from .locate import copy_but_weights, locate, write_unquantized
 
@@ -98,15 +98,12 @@ def export_version(run: RunFolder, target: Path, *, merge: bool) -> tuple[str, b
 
 
 def _merged(settings: dict[str, Any], adapter: Path, target: Path) -> None:
-    import torch
-
     from .locate import four_bit_folder
     from .sampling_weights import Weights
 
     base, device, precision = locate(settings["model"]), choose_device(settings["device"]), settings["precision"]
     source = four_bit_folder(base, device) if precision == "nf4" else base
-    dtype = torch.float32 if computed_in(precision, device) == "fp32" else torch.bfloat16
-    model = Weights(source, "fp32", "cpu", "sdpa").of(adapter).to(dtype)
+    model = Weights(source, "fp32", "cpu", "sdpa").of(adapter).to(torch_type(precision, device))
     copy_but_weights(source, target)
     write_unquantized(model, {name: weight.detach() for name, weight in model.named_parameters()}, target)
 
@@ -173,42 +170,32 @@ def rows_of(run: RunFolder, update: int, library: Library) -> Iterator[dict[str,
     rewards = {str(line["episode"]): float(line["reward"]) for line in records.metrics()}
     for episode in records.episodes():
         advantages = {int(turn): float(value) for turn, value in told.get(episode.id, ())}
+        reward, group = rewards.get(episode.id), f"{update}/{episode.task.index}"
         for one in sequences_of(episode, advantages, one_advantage=library == "trl"):
-            about = {
-                "update": update,
-                "group": f"{update}/{episode.task.index}",
-                "episode": episode.id,
-                "turns": one.turns,
-                "version": one.version,
-                "reward": rewards.get(episode.id),
-            }
-            yield {**(_of_trl(one) if library == "trl" else _of_verl(one, about)), **about}
-
-
-def _of_trl(one: TokenRow) -> dict[str, Any]:
-    return {
-        "prompt_ids": one.prompt,
-        "completion_ids": one.response,
-        "completion_mask": [1] * len(one.response),
-        "tool_mask": one.mask,
-        "old_per_token_logps": one.logprobs,
-        "advantages": one.advantages[0],
-    }
-
-
-def _of_verl(one: TokenRow, about: Mapping[str, Any]) -> dict[str, Any]:
-    last = len(one.mask) - 1 - one.mask[::-1].index(1)
-    return {
-        "prompts": one.prompt,
-        "responses": one.response,
-        "response_mask": one.mask,
-        "rollout_log_probs": one.logprobs,
-        "old_log_probs": one.logprobs,
-        "advantages": one.advantages,
-        "returns": one.advantages,
-        "token_level_rewards": [(about["reward"] or 0.0) * (place == last) for place in range(len(one.mask))],
-        "uid": about["group"],
-    }
+            if library == "trl":
+                columns = {
+                    "prompt_ids": one.prompt,
+                    "completion_ids": one.response,
+                    "completion_mask": [1] * len(one.response),
+                    "tool_mask": one.mask,
+                    "old_per_token_logps": one.logprobs,
+                    "advantages": one.advantages[0],
+                }
+            else:
+                last = len(one.mask) - 1 - one.mask[::-1].index(1)
+                columns = {
+                    "prompts": one.prompt,
+                    "responses": one.response,
+                    "response_mask": one.mask,
+                    "rollout_log_probs": one.logprobs,
+                    "old_log_probs": one.logprobs,
+                    "advantages": one.advantages,
+                    "returns": one.advantages,
+                    "token_level_rewards": [(reward or 0.0) * (place == last) for place in range(len(one.mask))],
+                    "uid": group,
+                }
+            told_of = {"episode": episode.id, "turns": one.turns, "version": one.version, "reward": reward}
+            yield {**columns, "update": update, "group": group, **told_of}
 
 
 def export_rows(run: RunFolder, target: Path, library: Library) -> int:

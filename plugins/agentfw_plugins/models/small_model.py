@@ -52,9 +52,14 @@ class SmallChat:
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         # A user who writes <|end|> writes plain text.
         self._tokenizer.encode_special_tokens = True
-        self._control = {token: self._id(token, folder) for token in (END, *ROLES.values())}
+        vocabulary = self._tokenizer.get_vocab()
+        if missing := [token for token in (END, *ROLES.values()) if token not in vocabulary]:
+            raise SettingsError(
+                f"the tokenizer in {folder} has no {missing[0]}", fix="restore the folder from a backup"
+            )
+        self._control = {token: vocabulary[token] for token in (END, *ROLES.values())}
         self.end_ids = frozenset({self._control[END]})
-        self._calls = CallTokens("<tool_call>", self._tokenizer.get_vocab(), CallsInText(follows_anything=True))
+        self._calls = CallTokens("<tool_call>", vocabulary, CallsInText(follows_anything=True))
 
     def prompt(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """The prompt for an answer."""
@@ -76,7 +81,8 @@ class SmallChat:
 
     def pieces(self, ids: Sequence[int]) -> tuple[str, ...]:
         """The text of each token."""
-        return pieces(ids, self._decoded, self.end_ids)
+        decode = self._tokenizer.decode
+        return pieces(ids, lambda some: decode(list(some), skip_special_tokens=True), self.end_ids)
 
     def in_text(self, ids: Sequence[int], pieces: Sequence[str]) -> CallsInText:
         """Where the calls of an answer can be."""
@@ -85,29 +91,13 @@ class SmallChat:
     def _tokens(self, text: str) -> list[int]:
         return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
 
-    def _decoded(self, ids: Sequence[int]) -> str:
-        return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
-
-    def _id(self, token: str, folder: Path) -> int:
-        found = self._tokenizer.token_to_id(token)
-        if found is None:
-            raise SettingsError(f"the tokenizer in {folder} has no {token}", fix="restore the folder from a backup")
-        return int(found)
-
 
 Parameters = ParamSpec("Parameters")
-
-
 Result = TypeVar("Result")
-
 
 # The limit belongs to the process: if two threads set and restored it in turn, one would compute without it.
 _ALONE = RLock()
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
+_controller = cache(ThreadpoolController)
 
 
 def single_threaded(compute: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
@@ -152,13 +142,6 @@ class Row:
         self.values: Floats = np.zeros((layers, heads, room, width), np.float32)
         self.logits: Floats = np.zeros(0, np.float32)
 
-    def make_room(self, tokens: int) -> None:
-        missing = self.length + tokens - self.keys.shape[2]
-        if missing > 0:
-            grown = -(-missing // _ROOM) * _ROOM
-            self.keys = np.pad(self.keys, ((0, 0), (0, 0), (0, grown), (0, 0)))
-            self.values = np.pad(self.values, ((0, 0), (0, 0), (0, grown), (0, 0)))
-
 
 class NumpyLlama:
     """The weights in memory."""
@@ -173,7 +156,10 @@ class NumpyLlama:
         self._norm = weights["model.norm.weight"]
         self._layers = [_layer(weights, number) for number in range(config["num_hidden_layers"])]
         self._scale = np.float32(self.width**-0.5)
-        angles = np.outer(np.arange(self.context), _frequencies(config, self.width)).astype(np.float32)
+        rope = config.get("rope_parameters") or {}
+        theta = rope.get("rope_theta", config.get("rope_theta", 10000.0))
+        frequencies = 1.0 / theta ** (np.arange(0, self.width, 2, dtype=np.float32) / self.width)
+        angles = np.outer(np.arange(self.context), frequencies).astype(np.float32)
         self._cosine = np.cos(np.concatenate([angles, angles], 1)).astype(np.float32)
         self._sine = np.sin(np.concatenate([angles, angles], 1)).astype(np.float32)
 
@@ -217,7 +203,9 @@ class NumpyLlama:
         places = [row.length for row in rows]
         cosine, sine = self._cosine[places][:, None], self._sine[places][:, None]
         for row in rows:
-            row.make_room(1)
+            if row.length == row.keys.shape[2]:
+                wider = ((0, 0), (0, 0), (0, _ROOM), (0, 0))
+                row.keys, row.values = np.pad(row.keys, wider), np.pad(row.values, wider)
         group = self.heads // self.key_heads
         for number, layer in enumerate(self._layers):
             projected = _blocks(self._normed(hidden, layer.before_attention), layer.into)[:count]
@@ -350,13 +338,6 @@ def _layer(weights: Mapping[str, Floats], number: int) -> _Layer:
         weights[f"{start}input_layernorm.weight"],
         weights[f"{start}post_attention_layernorm.weight"],
     )
-
-
-def _frequencies(config: Mapping[str, Any], width: int) -> Floats:
-    rope = config.get("rope_parameters") or {}
-    theta = rope.get("rope_theta", config.get("rope_theta", 10000.0))
-    found: Floats = 1.0 / theta ** (np.arange(0, width, 2, dtype=np.float32) / width)
-    return found
 
 
 def _turned(vectors: Floats, cosine: Floats, sine: Floats) -> Floats:
