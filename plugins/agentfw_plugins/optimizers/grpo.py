@@ -207,15 +207,14 @@ class DAPO(GRPO):
         most = wanted * (1 + self.settings.resample)
         return max(0, min(wanted - different, most - len(groups)))
 
-    def _shaped(self, group: Sequence[Scored]) -> list[Scored]:
-        return [replace(scored, reward=scored.reward - self._penalty(scored)) for scored in group]
-
-    def _penalty(self, scored: Scored) -> float:
+    def _shaped(self, group: Sequence[Scored]) -> Sequence[Scored]:
         buffer, most = self.settings.overlong_buffer, self.settings.max_answer
         if buffer is None or most is None:
-            return 0.0
-        longest = max((turn.count for turn in scored.episode.turns), default=0)
-        return self.settings.overlong_penalty * min(1.0, max(0.0, (longest - (most - buffer)) / buffer))
+            return group
+        longest = [max((turn.count for turn in scored.episode.turns), default=0) for scored in group]
+        shares = [min(1.0, max(0.0, (count - (most - buffer)) / buffer)) for count in longest]
+        lost = [self.settings.overlong_penalty * share for share in shares]
+        return [replace(scored, reward=scored.reward - less) for scored, less in zip(group, lost, strict=True)]
 
 
 class ReinforceSettings(LossSettings):

@@ -179,11 +179,7 @@ class DPO(Counting[DPOSettings]):
                     found += [Advantage(*best[1:], 1.0), Advantage(*worst[1:], -1.0)]
                 else:
                     unpaired += 1
-        self.figures = {
-            "pairs": len(found) / 2,
-            "unpaired": float(unpaired),
-            "answers_left_out": float(left_out),
-        }
+        self.figures = {"pairs": len(found) / 2, "unpaired": float(unpaired), "answers_left_out": float(left_out)}
         return found
 
     def loss(self) -> Loss:

@@ -147,7 +147,11 @@ class PARPO(Relative[PARPOSettings]):
                 own = [reward for reward, other in zip(rewards, names, strict=True) if other == name]
                 users.setdefault(name, []).append(own)
         if self.settings.base_baseline == "running":
-            self._count_queries(groups)
+            of_query: dict[str, list[float]] = {}
+            for scored in (one for group in groups for one in group):
+                of_query.setdefault(scored.episode.task.query, []).append(of_track(scored, "base"))
+            for query, some in of_query.items():
+                self.queries[query] = self._updated(self.queries.get(query), [some])
         self.figures["users"] = float(len(users))
         if users:
             self.figures["anchored"] = sum(judged) / max(len(judged), 1)
@@ -181,36 +185,27 @@ class PARPO(Relative[PARPOSettings]):
         one = max(unit(math.sqrt(anchor.variance)), abs(difference) / self.settings.bound)
         return [difference / one if abs(difference) > ROUNDING * abs(anchor.mean) else 0.0]
 
-    def _count_queries(self, groups: Sequence[Sequence[Scored]]) -> None:
-        rewards: dict[str, list[float]] = {}
-        for scored in (one for group in groups for one in group):
-            rewards.setdefault(scored.episode.task.query, []).append(of_track(scored, "base"))
-        for query, some in rewards.items():
-            self.queries[query] = self._updated(self.queries.get(query), [some])
-
     def _personal(self, names: Sequence[str], rewards: Sequence[float]) -> list[float]:
         """The personal advantages of one group."""
         middle, differences, values = mean(rewards), centred(rewards), normalised(rewards)
         for name in filter(self._counts, dict.fromkeys(names)):
             anchor = self.anchors[name]
             deviation = math.sqrt(anchor.variance)
+            baselines = {
+                "min_upper": min(middle, anchor.mean + self.settings.margin * deviation),
+                "max_lower": max(middle, anchor.mean - self.settings.margin * deviation),
+                "anchor": anchor.mean,
+                "group": middle,
+            }
+            alone = len(rewards) == 1 and self.settings.baseline != "group"  # the middle is the sample itself
             # Differences within the group are exact zeros where its rewards are equal.
-            offset = middle - self._baseline(middle, anchor.mean, self.settings.margin * deviation, len(rewards))
+            offset = middle - baselines["anchor" if alone else self.settings.baseline]
             own = {place: differences[place] + offset for place, other in enumerate(names) if other == name}
             one = unit(spread(rewards) if self.settings.scale == "group" else deviation)
             one = max(one, max(map(abs, own.values())) / self.settings.bound)
             for place, difference in own.items():
                 values[place] = difference / one
         return values
-
-    def _baseline(self, middle: float, centre: float, margin: float, samples: int) -> float:
-        if samples == 1 and self.settings.baseline != "group":
-            return centre  # the middle is the sample itself
-        if self.settings.baseline == "min_upper":
-            return min(middle, centre + margin)
-        if self.settings.baseline == "max_lower":
-            return max(middle, centre - margin)
-        return centre if self.settings.baseline == "anchor" else middle
 
     def _counts(self, name: str) -> bool:
         """Whether the user's anchor is used: it has seen enough batches, and rewards that differ."""

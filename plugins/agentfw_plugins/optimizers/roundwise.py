@@ -63,19 +63,16 @@ class Roundwise(Relative[RoundwiseSettings]):
         values = [[0.0] * len(one) for one in returns]
         for number in range(max(map(len, returns))):
             there = [place for place, one in enumerate(returns) if number < len(one)]
-            for place, value in zip(there, self._normalised([returns[place][number] for place in there]), strict=True):
-                values[place][number] = value
+            differences = centred([returns[place][number] for place in there])
+            # By the biased variance, as in the paper.
+            one = unit(math.sqrt(math.fsum(value * value for value in differences) / len(differences)))
+            for place, difference in zip(there, differences, strict=True):
+                values[place][number] = difference / one
         return [
             Advantage(scored.episode.id, turn.index, values[place][turn.round])
             for place, scored in enumerate(group)
             for turn in spoken(scored.episode)
         ]
-
-    def _normalised(self, returns: Sequence[float]) -> list[float]:
-        """Normalised by the biased variance, as in the paper."""
-        differences = centred(returns)
-        one = unit(math.sqrt(math.fsum(value * value for value in differences) / len(differences)))
-        return [value / one for value in differences]
 
 
 class TurnwiseSettings(LossSettings):
