@@ -57,21 +57,14 @@ def read_tasks(file: str, split: str, *, held_out: bool = False) -> Sequence[Row
             return rows
         return [row for number, row in enumerate(rows) if SHARES[number % len(SHARES)] == split]
     except OSError as error:
+        fix = "set it to a file with one task per line"
+        there = [other for other in ("validation", "test", "train") if Path(file.replace("{split}", other)).is_file()]
+        if there:
+            fix = f"write that file, or use another split that has one: in a run --set split={there[0]}"
+            fix += "" if there[0] == "train" else f", in a training --set evaluation.split={there[0]}"
         raise SettingsError(
-            f"environment.tasks: can't read {path}, the tasks of the split {split}: {error.strerror}",
-            fix=_other_splits(file) or "set it to a file with one task per line",
+            f"environment.tasks: can't read {path}, the tasks of the split {split}: {error.strerror}", fix=fix
         ) from None
-
-
-def _other_splits(file: str) -> str:
-    """How to use a split that has a file."""
-    there = [split for split in ("validation", "test", "train") if Path(file.replace("{split}", split)).is_file()]
-    if not there:
-        return ""
-    keys = f"in a run --set split={there[0]}"
-    if there[0] != "train":
-        keys += f", in a training --set evaluation.split={there[0]}"
-    return f"write that file, or use another split that has one: {keys}"
 
 
 @lru_cache(maxsize=8)

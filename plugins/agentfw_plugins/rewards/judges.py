@@ -183,7 +183,9 @@ class Rubric(JudgedReward[RubricJudge]):
         for episode in group:
             for turn in episode.turns:
                 if turn.finish != "interrupted":
-                    by_turn.setdefault(turn.index, []).append((episode, turn, _attempt_at(episode, turn)))
+                    shown = [episode.messages[index] for index in turn.shown]
+                    attempt = [*map(_entry, shown), _entry(Message("assistant", turn.text, turn.calls))]
+                    by_turn.setdefault(turn.index, []).append((episode, turn, attempt))
         return list(by_turn.values())
 
     async def _judged(self, group: Sequence[_Judged]) -> list[Score]:
@@ -217,12 +219,6 @@ def _attempt(episode: Episode) -> list[JudgedMessage]:
             attempt.append(_entry(Message("assistant", turn.text, turn.calls)))
         answers.add(turn.text)
     return attempt + [_entry(message) for index, message in enumerate(episode.messages) if index not in shown]
-
-
-def _attempt_at(episode: Episode, turn: Turn) -> list[JudgedMessage]:
-    """One turn as the judge reads it: what it was shown, and its answer."""
-    shown = [_entry(episode.messages[index]) for index in turn.shown]
-    return [*shown, _entry(Message("assistant", turn.text, turn.calls))]
 
 
 def _entry(message: Message) -> JudgedMessage:

@@ -153,9 +153,7 @@ def explain(user: str, text: str, profile: str | None, model: Path, out: Out) ->
 @click.argument("interactions", type=_TABLE)
 @click.option("--count", type=click.IntRange(1), default=20, show_default=True, help="Length of the ranked list.")
 @click.option(
-    "--by",
-    type=click.Choice(["fused", "interest", "conformity"]),
-    help="Ranking method. Default: the model's.",
+    "--by", type=click.Choice(["fused", "interest", "conformity"]), help="Ranking method. Default: the model's."
 )
 @_model
 @json_option

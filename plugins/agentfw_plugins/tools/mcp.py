@@ -24,7 +24,7 @@ from .mcp_link import Answer, Link, Lost, MCPSettings, Offered
 
 if TYPE_CHECKING:
     from mcp import Client
-    from mcp.types import CallToolResult, Prompt
+    from mcp.types import Prompt
 
 READ = "read_resource"
 """The tool that reads resources."""
@@ -143,7 +143,13 @@ class _MCPTool(Tool):
 
 
 async def _call(client: Client, name: str, arguments: dict[str, Any]) -> str:
-    return answer_of(name, await client.call_tool(name, arguments))
+    result = await client.call_tool(name, arguments)
+    text = "\n".join(_shown(block) for block in result.content)
+    if not text and result.structured_content is not None:
+        text = json.dumps(result.structured_content, ensure_ascii=False)
+    if result.is_error:
+        raise InterventionRefused(text or f"{name} failed and gave no reason")
+    return text
 
 
 async def _get(client: Client, name: str, arguments: dict[str, Any]) -> str:
@@ -180,16 +186,6 @@ def unknown_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -
         guess = nearest(name[:_LONGEST], known)
         found.append(f"{name[:_LONGEST]}: no such argument" + (f'; did you mean "{guess}"?' if guess else ""))
     return found
-
-
-def answer_of(name: str, result: CallToolResult) -> str:
-    """The text of a result. An error result is a refusal."""
-    text = "\n".join(_shown(block) for block in result.content)
-    if not text and result.structured_content is not None:
-        text = json.dumps(result.structured_content, ensure_ascii=False)
-    if result.is_error:
-        raise InterventionRefused(text or f"{name} failed and gave no reason")
-    return text
 
 
 def _shown(block: Any) -> str:

@@ -101,9 +101,29 @@ class OtelTracker(Tracker):
                     attributes["gen_ai.tool.call.result"] = call.answer
                 self._span(call, f"execute_tool {call.name}", attributes)
             case Recall():
-                self._recall(operation)
+                attributes = {
+                    **self._about("retrieval"),
+                    "gen_ai.data_source.id": operation.name,
+                    "agentfw.recalled": len(operation.found),
+                }
+                if self.settings.content:
+                    documents = [{"content": found.text, "score": found.score} for found in operation.found]
+                    attributes["gen_ai.retrieval.query.text"] = operation.query.text
+                    attributes["gen_ai.retrieval.documents"] = json.dumps(documents)
+                self._span(operation, f"retrieval {operation.name}", attributes)
             case Scoring():
-                self._scoring(operation)
+                used = Usage.total(score.usage for score in operation.scores)
+                attributes = {**self._about("evaluate"), **(_usage(used) if used.tokens else {})}
+                span = self._span(operation, f"evaluate {operation.name}", attributes, end=False)
+                for score in operation.scores:
+                    figure = {
+                        f"{_EVALUATION}.name": score.component,
+                        f"{_EVALUATION}.score.value": float(score.value),
+                        "agentfw.round": score.round,
+                        "agentfw.turn": score.turn,
+                    }
+                    span.add_event(f"{_EVALUATION}.result", _known(figure), _nanoseconds(operation.ended))
+                self._end(span, operation)
 
     def close(self) -> None:
         provider, self._provider = self._provider, None
@@ -146,28 +166,6 @@ class OtelTracker(Tracker):
                 said = _message(Message("assistant", generation.text, generation.calls))
                 attributes["gen_ai.output.messages"] = json.dumps([{**said, "finish_reason": generation.finish}])
         self._span(call, f"chat {model}", attributes, kind=SpanKind.CLIENT)
-
-    def _recall(self, recall: Recall) -> None:
-        attributes = {
-            **self._about("retrieval"),
-            "gen_ai.data_source.id": recall.name,
-            "agentfw.recalled": len(recall.found),
-        }
-        if self.settings.content:
-            documents = [{"content": found.text, "score": found.score} for found in recall.found]
-            attributes["gen_ai.retrieval.query.text"] = recall.query.text
-            attributes["gen_ai.retrieval.documents"] = json.dumps(documents)
-        self._span(recall, f"retrieval {recall.name}", attributes)
-
-    def _scoring(self, scoring: Scoring) -> None:
-        used = Usage.total(score.usage for score in scoring.scores)
-        attributes = {**self._about("evaluate"), **(_usage(used) if used.tokens else {})}
-        span = self._span(scoring, f"evaluate {scoring.name}", attributes, end=False)
-        for score in scoring.scores:
-            place = {"agentfw.round": score.round, "agentfw.turn": score.turn}
-            figure = {f"{_EVALUATION}.name": score.component, f"{_EVALUATION}.score.value": float(score.value)}
-            span.add_event(f"{_EVALUATION}.result", _known({**figure, **place}), _nanoseconds(scoring.ended))
-        self._end(span, scoring)
 
     # -- spans in general ----------------------------------------------------------------------------------------------
 

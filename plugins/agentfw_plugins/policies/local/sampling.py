@@ -82,12 +82,14 @@ class Drawing:
                 fix="set window to keep fewer turns, or use a model with a longer context",
             )
         sampling = request.sampling
+        root = request.task.seed if sampling.seed is None else sampling.seed
+        shown = hashlib.sha256(array("q", prompt).tobytes()).hexdigest()
         return cls(
             prompt,
             min(sampling.max_tokens or limit, room),
             temperature if sampling.temperature is None else sampling.temperature,
             1.0 if sampling.top_p is None else sampling.top_p,
-            request_seed(request, prompt),
+            Seeds(root).integer("answer", request.task.id, shown),
         )
 
     def generation(self, chat: Chat | SmallChat, sampled: Sampled, *, constrained: bool = False) -> Generation:
@@ -120,13 +122,6 @@ def require_readable(
             f"{context} tokens, and a prompt is needed",
             fix="pass tokens that this model generated",
         )
-
-
-def request_seed(request: Request, prompt_ids: Sequence[int]) -> int:
-    """The seed of one answer, a 63-bit integer."""
-    root = request.task.seed if request.sampling.seed is None else request.sampling.seed
-    prompt = hashlib.sha256(array("q", prompt_ids).tobytes()).hexdigest()
-    return Seeds(root).integer("answer", request.task.id, prompt)
 
 
 def draw(

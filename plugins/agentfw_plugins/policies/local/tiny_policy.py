@@ -60,27 +60,25 @@ class _Answer:
 
     def draw(self, row: Row) -> int:
         """Append a token with its logprob in the distribution that it was sampled from."""
-        if self.drawing.temperature > 0:
-            token, logprob = self._drawn(row.logits.astype(np.float64) / self.drawing.temperature)
-        else:
+        if not self.drawing.temperature:
             token = int(row.logits.argmax())
             logprob = float(log_softmax(row.logits)[token])
+        else:
+            logits = row.logits.astype(np.float64) / self.drawing.temperature
+            chances = np.exp(logits - logits.max())
+            chances /= chances.sum()
+            if self.drawing.top_p < 1:
+                order = np.argsort(-chances, kind="stable")
+                outside = np.cumsum(chances[order]) - chances[order] >= self.drawing.top_p
+                outside[0] = False
+                chances[order[outside]] = 0.0
+            heights = np.cumsum(chances)
+            aim = self._numbers.random() * heights[-1]
+            token = min(int(np.searchsorted(heights, aim, side="right")), len(heights) - 1)
+            logprob = float(np.log(chances[token] / heights[-1]))
         self.token_ids.append(token)
         self.logprobs.append(logprob)
         return token
-
-    def _drawn(self, logits: np.ndarray) -> tuple[int, float]:
-        chances = np.exp(logits - logits.max())
-        chances /= chances.sum()
-        if self.drawing.top_p < 1:
-            order = np.argsort(-chances, kind="stable")
-            outside = np.cumsum(chances[order]) - chances[order] >= self.drawing.top_p
-            outside[0] = False
-            chances[order[outside]] = 0.0
-        heights = np.cumsum(chances)
-        aim = self._numbers.random() * heights[-1]
-        token = min(int(np.searchsorted(heights, aim, side="right")), len(heights) - 1)
-        return token, float(np.log(chances[token] / heights[-1]))
 
 
 class TinyPolicy(Policy):
@@ -114,15 +112,12 @@ class TinyPolicy(Policy):
         )
         answer = _Answer(drawing)
         self._waiting.append(answer)
-        self._begin()
+        if self._work is None or self._work.done():
+            self._work = asyncio.create_task(self._answer_all())
         await answer.future
         finish = "stop" if answer.token_ids[-1] in self._chat.end_ids else "length"
         sampled = Sampled(tuple(answer.token_ids), tuple(answer.logprobs), finish, answer.version, cached=0)
         return drawing.generation(self._chat, sampled)
-
-    def _begin(self) -> None:
-        if self._work is None or self._work.done():
-            self._work = asyncio.create_task(self._answer_all())
 
     async def _answer_all(self) -> None:
         """Generate until no requests are left. New requests join in between."""

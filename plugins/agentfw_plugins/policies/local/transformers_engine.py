@@ -281,17 +281,6 @@ class Engine:
         self._clock += 1
         row.job, row.used, row.cache = None, self._clock, None
 
-    def _close_ranks(self) -> None:
-        """Move the last busy rows to the front, because a pass covers all rows up to the last busy one."""
-        busy = [index for index, row in enumerate(self._places) if row.job is not None]
-        if not busy or 2 * blocks(len(busy)) > blocks(busy[-1] + 1):
-            return
-        for target, index in enumerate(busy):
-            if target != index:
-                length = max(self._places[target].computed, self._places[index].length)
-                self._rows.swap(target, index, length)
-                self._places[target], self._places[index] = self._places[index], self._places[target]
-
     # -- one pass ----------------------------------------------------------------------------------------------------
 
     def _step(self) -> None:
@@ -310,7 +299,13 @@ class Engine:
         """Compute a part of each prompt that isn't computed yet, and one token for all other rows."""
         import torch
 
-        self._close_ranks()
+        busy = [index for index, row in enumerate(self._places) if row.job is not None]
+        if 2 * blocks(len(busy)) <= blocks(busy[-1] + 1):  # a pass covers all rows up to the last busy one
+            for target, index in enumerate(busy):
+                if target != index:
+                    one, two = self._places[target], self._places[index]
+                    self._rows.swap(target, index, max(one.computed, two.length))
+                    self._places[target], self._places[index] = two, one
         asking, tokens, positions, plan = self._planned(adapter)
         if not tokens:
             return

@@ -35,12 +35,8 @@ _KEYS, _FEW_KEYS = 512, 128
 _AT_ONCE = 256  # queries of one prompt that are computed with the same keys, so that few keys are masked
 
 
-def blocks(length: int) -> int:
+def blocks(length: int, unit: int = BLOCK) -> int:
     """The length rounded up to whole blocks, in tokens."""
-    return _whole(length, BLOCK)
-
-
-def _whole(length: int, unit: int) -> int:
     return -(-length // unit) * unit
 
 
@@ -117,8 +113,10 @@ class Plan:
             }
             # A row that isn't continued attends to its first token, because softmax needs at least one key.
             together = [0 if row in alone else max(0, end) for row, end in enumerate(self.ends)]
-            lasts, width, near = torch.tensor(together, device=device), _width(max(together)), None
-            if window is None or max(together) < window:
+            longest = max(together) + 1
+            width = _FEW_KEYS if longest <= _FEW_KEYS else max(_KEYS, blocks(longest))
+            lasts, near = torch.tensor(together, device=device), None
+            if window is None or longest <= window:
                 seen = _in_sight(lasts, torch.arange(width, device=device), window)
             else:
                 # A row's keys begin at a place of its own, so that the others can't change the order of adding.
@@ -137,15 +135,10 @@ class Plan:
 
             # Keys begin at a whole stretch, too, so that a kernel adds them in the same order for every token.
             first = 0 if window is None else max(0, start - window + 1) // _KEYS * _KEYS
-            keys = torch.arange(first, _whole(end, _KEYS), device=device)
+            keys = torch.arange(first, blocks(end, _KEYS), device=device)
             tokens = torch.arange(start, end, device=device)
             self._seen[start, end, window] = first, _in_sight(tokens, keys, window)
         return self._seen[start, end, window]
-
-
-def _width(last: int) -> int:
-    """Number of keys that rows are computed with whose longest ends at `last`."""
-    return _FEW_KEYS if last < _FEW_KEYS else max(_KEYS, blocks(last + 1))
 
 
 def _in_sight(tokens: Tensor, keys: Tensor, window: int | None) -> Tensor:
@@ -166,7 +159,7 @@ class Rows:
         """Allocate room for this many tokens in all rows up to this one."""
         import torch.nn.functional as functional
 
-        count, capacity = max(self._count, blocks(row + 1)), max(self._capacity, _whole(length, _KEYS))
+        count, capacity = max(self._count, blocks(row + 1)), max(self._capacity, blocks(length, _KEYS))
         more = (0, 0, 0, capacity - self._capacity, 0, 0, 0, count - self._count)
         if any(more):
             for layer, (keys, values) in self._layers.items():

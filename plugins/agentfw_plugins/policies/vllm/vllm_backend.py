@@ -14,7 +14,7 @@ from agentfw import Settings
 from agentfw.engine import Plan
 from agentfw.settings import OPERATIONAL, SHARED, VERSION
 
-from ...models import Precision, choose_device, locate
+from ...models import Precision, choose_device, computed_in, locate
 from ...models.chat import TEMPLATE_SETTING
 from ..local.sampling import Drawing
 
@@ -133,17 +133,12 @@ def _has_gpu() -> bool:
     return any(Path(device).exists() for device in _GPUS)
 
 
-def _dtype(precision: Precision) -> str:
-    """vLLM's name of a precision. Four bits are served in the precision that a learner computes in with them."""
-    if precision == "nf4":
-        return "bfloat16" if choose_device("auto") != "cpu" else "float32"
-    return {"auto": "auto", "fp32": "float32", "bf16": "bfloat16"}[precision]
-
-
 def engine_options(settings: VLLMSettings) -> dict[str, Any]:
     """The options for vLLM, by the names of its engine arguments."""
+    # Four bits are served in the precision that a learner computes in with them.
+    precision = computed_in("nf4", choose_device("auto")) if settings.precision == "nf4" else settings.precision
     options: dict[str, Any] = {
-        "dtype": _dtype(settings.precision),
+        "dtype": {"auto": "auto", "fp32": "float32", "bf16": "bfloat16"}[precision],
         "enable_lora": True,
         "max_lora_rank": next(rank for rank in _RANKS if rank >= settings.rank),
         "max_loras": 2,  # the newest, and the previous one for requests that are still using it
