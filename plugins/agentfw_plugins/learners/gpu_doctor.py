@@ -1,10 +1,8 @@
 """`agentfw doctor gpu`: what the GPU of this machine does for a training, row by row, in about five minutes.
 
-Each row is a process of its own: one that fails or takes too long says so, and the others go on. A row is printed and
-kept as it ends, in `gpu.json` in the directory of runs. The weights of models are drawn here, so no network is needed.
+Each row is a process of its own: one that fails or takes too long says so, and the others go on. The weights of models
+are drawn here, so no network is needed.
 
-    agentfw doctor gpu
-    agentfw doctor gpu --row card --row flex
     python -m agentfw_plugins.learners.gpu_doctor flex cpu     # one row, in small
 """
 

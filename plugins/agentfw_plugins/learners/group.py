@@ -4,9 +4,8 @@ Each process has the network and an optimizer. Of a step's pieces each computes 
 all processes, and then each takes the same step. With `learner.sharded` a process holds only a part of the base's
 weights (models/sharding.py), so a model can be trained that fits no single card.
 
-This process leads. It tells the workers what comes next, does the same itself, and waits for them (`Group.together`).
-If a worker ends or fails, so does the group: whoever waits for it learns it from the closed connection. The learner
-then starts a new group from the last complete version. What crosses is plain values and bytes of safetensors.
+This process leads. If a worker ends or fails, so does the group: whoever waits for it learns it from the closed
+connection. The learner then starts a new group from the last complete version.
 """
 
 from __future__ import annotations

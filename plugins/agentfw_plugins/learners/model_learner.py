@@ -6,8 +6,6 @@ standard PEFT folder that vLLM, transformers and PEFT can load; with `weights = 
 
 `lora` learns from exactly the tokens that were sampled. `sft` learns from demonstrations, which are texts and calls of
 another policy. A demonstration is tokenised once, with the chat template that the policy will be prompted with.
-
-    agentfw train inbox --teacher scripted --optimizer imitation --learner sft --set learner.model=path/to/model
 """
 
 from __future__ import annotations

@@ -3,9 +3,6 @@
 Attention and output head are agentfw's own. Therefore a few tokens also go through the model's own forward pass before
 anything is learned, and a model with different results is refused (start_checks).
 
-    network = Network(LoraSettings(model="tiny"), Seeds(7))
-    logprobs, entropy = network.logprobs(packed)
-
 How many tokens are computed at once is chosen by the memory. What autograd stores for a few tokens is measured, so no
 formula for the model is needed. On a CPU the budget is a share of the machine's total memory instead of the free
 memory: the same batch is then split in the same way after a restart, and a resumed training gives identical bytes.

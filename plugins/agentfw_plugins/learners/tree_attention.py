@@ -2,16 +2,12 @@
 
 A tree's attention is a list of rectangles (token_tree), each of which is plain attention, causal or full. A row in
 several rectangles combines them by their logsumexps, and the backward pass of each rectangle needs only the full row's
-output and logsumexp. No length x length mask exists: memory grows with the tokens, and time with the visible pairs. On
-a GPU, many small rectangles would be many small kernels, so flex attention is used there (tree_flex).
+output and logsumexp. No length x length mask exists. On a GPU, many small rectangles would be many small kernels, so
+flex attention is used there (tree_flex).
 
 A layer may see only so far back (token_tree.windowed), cap its scores, or have attention sinks. A capped score is
-cap tanh(score / cap), which no kernel of torch computes on a CPU (Gemma 2); all scores of a call are in memory at once,
-so its rectangles have few rows. A sink is one more score, of a key whose value is zero. It takes a share of each row,
-and the backward passes of the rectangles need not know of it: the row's output and logsumexp include it.
-
-    model.set_attn_implementation(NAME)
-    model(ids, position_ids=positions, agentfw_tree=RectangleTree(packed))
+cap tanh(score / cap), which no kernel of torch computes on a CPU (Gemma 2). A sink is one more score, of a key whose
+value is zero. The row's output and logsumexp include it, so the backward passes of the rectangles need not know of it.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
 """The attention of a token tree on a GPU, with torch's compiled flex attention.
 
 Flex attention is compiled once per shape. At torch's limit of recompilations it falls back to a version that stores all
-scores, length x length. Attention is therefore padded to powers of two, which keeps the number of shapes small, and the
-fallback is an error. Only queries, keys and values are padded. The rest of the model computes only real tokens.
+scores, length x length. Queries, keys and values are therefore padded to powers of two, which keeps the number of
+shapes small, and the fallback is an error.
 
 The block mask is built block by block from the end of each node's subtree and, for a window, from the depths in it, so
 that no length x length mask exists.
-
-    output = FlexTree(packed, "cuda").attend(query, key, value, scale, Kind(window=4096))
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
 """Loads the weights of a model folder.
 
 Policies and learners load the base with this function, so that both use the same weights in the same precision, and
-their logprobs can be compared. `auto` is fp32 on a CPU and bf16 on a GPU. `nf4` uses 4-bit weights (bitsandbytes) and
-computes in the precision of `auto`. Whether a model fits into the memory is checked from its files before anything is
+their logprobs can be compared. Whether a model fits into the memory is checked from its files before anything is
 loaded, because a process that runs out of memory is often killed without a message.
 
-All who read the same weights in this process, such as a policy and the learner beside it, share one copy of the
-numbers. Each has a model of its own, with its own attention, adapters and hooks. Nobody may write into shared weights:
-an adapter is merged into copies.
+All who read the same weights in this process share one copy of the numbers. Each has a model of its own, with its own
+attention, adapters and hooks. Nobody may write into shared weights: an adapter is merged into copies.
 """
 
 from __future__ import annotations

@@ -8,11 +8,7 @@ prompt and answer, as long as the template leaves earlier turns unchanged. Only 
     chat.text(sampled), chat.pieces(sampled)      # the text of the tokens, together and one by one
 
 Control tokens in a message's text (a user who writes `<|im_end|>`) are treated as plain text. So are tokens that begin
-a call, in what users and tools write.
-
-Base models have no chat template. There are two for them, `plain` (the text alone: the answer continues what was said
-last, and what follows an answer begins a new line) and `chatml`, which marks who speaks. Any other name is a Jinja
-file.
+a call, in what users and tools write. For base models, which have no chat template, there are `plain` and `chatml`.
 """
 
 from __future__ import annotations

@@ -9,8 +9,7 @@ kill, a learner finds the last complete checkpoint and repeats the interrupted u
                             identifies the base
 
 Whether an adapter fits a model is checked from the files alone, before anything is loaded, because some engines accept
-an adapter of another model without an error. Processes that don't share a disk with this one get the files of an
-adapter as plain values.
+an adapter of another model without an error.
 """
 
 from __future__ import annotations

@@ -1,17 +1,15 @@
 """`agentfw export`: a version of a training as a folder of its own, an adapter or a whole model, for other programs.
 
-    agentfw export last adapter              # the adapter, in the PEFT format
     agentfw export last merged --merge       # base and adapter as one model, which needs nothing but transformers
     agentfw export last rows --to trl        # what it learned from: rows/00001.parquet and so on, one for each update
 
-A merged model has the logprobs of base and adapter. It is merged in fp32 and stored in the precision that the learner
-computed in. An adapter that was trained on four bits is merged into what these stand for.
+A model is merged in fp32 and stored in the precision that the learner computed in. An adapter that was trained on four
+bits is merged into what these stand for.
 
 A row is a sequence of tokens. Turns of an episode are in one row where the prompt of each is what came before it, and
-what came between the answers is masked. Other turns, such as those of a memory that changed, have rows of their own.
-Text is never tokenised again, and nothing is padded: both libraries pad a batch themselves. The columns for TRL are
+what came between the answers is masked. Text is never tokenised again, and nothing is padded. The columns for TRL are
 those of `GRPOTrainer._compute_loss`, with one advantage for each row. Those for verl are the tensors of a `DataProto`
-as its trainer has them before the update of the actor, with one advantage for each token.
+before the update of the actor, with one advantage for each token.
 """
 
 from __future__ import annotations

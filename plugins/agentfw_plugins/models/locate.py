@@ -1,18 +1,14 @@
 """Finds the folder of a model: installed, on disk, on Hugging Face, or made of a GGUF file.
 
 The folder is checked here, before anything heavy is loaded. A model of Hugging Face that is in the cache needs no
-network. With HF_HUB_OFFLINE, only the cache is looked into. Models that come with a distribution are found by name: an
-entry point of the group `agentfw.models` names a package, and each model is a folder in it. Nothing is imported for
-that.
+network. Models that come with a distribution are found by name: an entry point of the group `agentfw.models` names a
+package, and each model is a folder in it. Nothing is imported for that.
 
-Two kinds of folders are made once and then found again in the user's cache ($XDG_CACHE_HOME or ~/.cache), from where
-they can be removed at any time:
+Two kinds of folders are made once and then found again in the user's cache ($XDG_CACHE_HOME or ~/.cache):
 
-- of a GGUF file, as Ollama and LM Studio keep their models. Its weights are dequantised in fp32, so what is sampled
-  from, trained and exported is exactly what the file contains.
-- of what the four bits of a model stand for. A learner with `precision = "nf4"` trains an adapter on weights that were
-  rounded to four bits. A sampler that serves the original weights is another model: on small models its logprobs are
-  half a nat away. vLLM could also round them itself, but on a GPU only, and not certainly in the same way.
+- of a GGUF file. Its weights are dequantised in fp32, so what is sampled from and trained is exactly what it contains.
+- of what the four bits of a model stand for. A learner with `precision = "nf4"` trains an adapter on rounded weights. A
+  sampler that serves the original ones is another model: on small models its logprobs are half a nat away.
 """
 
 from __future__ import annotations

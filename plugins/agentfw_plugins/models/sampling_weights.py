@@ -1,20 +1,15 @@
 """The weights of the policy `transformers`: the base, the base with an adapter, or another full model.
 
-A version is served completely or not at all. An adapter that doesn't match its base in every tensor is an error, and
-the previous version stays in use.
-
-In fp32 an adapter is merged into a freshly loaded base, which costs nothing during generation and is as precise as the
-base. With fewer bits, merging would round away what was learned, so the adapter stays separate. So do adapters that are
-served beside each other (`add`, `use`): each costs its own bytes, and all have one base.
+A version is served completely or not at all. In fp32 an adapter is merged into a copy of the base, which costs nothing
+during generation and is as precise as the base. With fewer bits, merging would round away what was learned, so the
+adapter stays separate. So do adapters that are served beside each other (`add`, `use`).
 
 On a CPU, two parts of a model are computed in another way than by transformers:
 
-- Experts: an expert gets as many tokens as choose it, so what it computes of one would depend on the others in the
-  batch in its last bits. Each expert's tokens are filled up to whole blocks, as all tokens of a pass are
-  (transformers_rows). The computation itself is transformers'.
+- An expert gets as many tokens as choose it, so what it computes of one would depend on the others in its last bits.
+  Each expert's tokens are filled up to whole blocks, as all tokens of a pass are (transformers_rows).
 - The output head is computed for a few thousand words at a time. MKL copies weights into another order before it
-  multiplies with them. The copy of a part stays in the processor's caches, that of a whole head doesn't. Each logit is
-  the same sum as before, to the last bit.
+  multiplies with them, and the copy of a part stays in the processor's caches. Each logit is the same to the last bit.
 """
 
 from __future__ import annotations

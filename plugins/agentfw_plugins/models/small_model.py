@@ -1,9 +1,8 @@
 """The small included models without transformers: their tokenizer and chat format, and a Llama in numpy.
 
-So `agentfw run` works with a language model in the base installation. `SmallChat` gives exactly the tokens that `Chat`
-gives from the same folder. `NumpyLlama` computes the same as transformers, and an answer is the same to the last bit
-whatever else is in the batch, and however many threads there are. For that, matrix products are computed in blocks of
-eight rows and on one thread, and attention row by row.
+`SmallChat` gives exactly the tokens that `Chat` gives from the same folder. `NumpyLlama` computes the same as
+transformers, and an answer is the same to the last bit whatever else is in the batch, and however many threads there
+are. For that, products are computed in blocks of eight rows and on one thread, and attention row by row.
 
     model = NumpyLlama.load(folder)
     row = model.read(prompt_ids)                  # a row: the tokens read so far, and the logits of the next token

@@ -3,9 +3,6 @@
 Dr. GRPO and GSPO differ from it in settings only, CISPO and SAPO in how they clip, and DAPO, GDPO, GiGPO and REINFORCE
 in what they compare. Dual clip is a setting of all that clip: `ratio_cap=3`.
 
-    agentfw train calendar --optimizer grpo
-    agentfw train calendar --optimizer gigpo --set optimizer.step_weight=0.5
-
 A group of one teaches nothing. Means over sampled outputs are means over episodes here (`episode_mean`), except where a
 class says otherwise.
 """

@@ -9,26 +9,22 @@ of that user's personal rewards. The anchor is read before the batch updates it.
     anchor      b = m
     group       b = group mean
 
-In a group of one there is no group mean, so that b = m with any of the first three. It has no base advantage either.
-With `base_baseline=running` its base reward is measured from the running mean of its query, over all users: base
-rewards don't depend on the user.
+In a group of one there is no group mean, so that b = m with any of the first three, and no base advantage. With
+`base_baseline=running` its base reward is measured from the running mean of its query, over all users.
 
 |A_personal| <= max(bound, (n - 1) / sqrt(n)) in a group of n, whatever the history. The second term is what a reward
 that is normalised within its group can reach. Measured against a history there is no such limit: after a few equal
 batches sqrt(v) is close to zero. So s = max(sqrt(v), max |r - b| / bound), with the maximum over the user's rewards in
-the group; order and sign stay as they are. By Chebyshev's inequality this affects at most 1 / bound^2 of the rewards of
-a user who doesn't change. The default of 4 is what a normalised reward can reach in a group of 17.
+the group; order and sign stay as they are.
 
-Two figures tell how much of a training is PARPO: `anchored`, the share of groups that learn something personal by an
-anchor among those with anything personal to learn, and `warming`, the share of users whose anchor isn't used yet. With
-`anchored` at 0 a training is the paper's variant C4, whatever it is called: users have to come back.
+`anchored` and `warming` tell how much of a training is PARPO. With `anchored` at 0 it is the paper's variant C4,
+whatever it is called: users have to come back.
 
 The paper's text at hand has lost its equations and constants. Baseline and scale are readings of its prose, and the
-numbers are common practice. The bound takes the place of a constant floor on sqrt(v), which would depend on the unit of
-the rewards. An anchor made of few samples has a poor spread, so it counts only after `warm_up` batches, its first
-batches are averaged evenly, and its variance is taken around what the baseline is: within groups, where the task is the
-same, or around the old mean, which single samples and `baseline=anchor` are measured from. A user whose rewards have
-never differed is compared within the group. benchmarks/optimizers_bias.py measures what is learned.
+numbers are common practice. An anchor made of few samples has a poor spread, so it counts only after `warm_up` batches,
+its first batches are averaged evenly, and its variance is taken around what the baseline is: within groups, where the
+task is the same, or around the old mean, which single samples and `baseline=anchor` are measured from. A user whose
+rewards have never differed is compared within the group.
 """
 
 from __future__ import annotations

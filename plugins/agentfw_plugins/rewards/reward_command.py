@@ -1,12 +1,7 @@
 """`agentfw reward`: fit a preference model, use it, explain it, measure it and update it, without a run.
 
-    agentfw reward fit likes.csv --items places.csv --profiles people.csv --out preferences
-    agentfw reward score ana "Book the museum first, then lunch nearby" --model preferences
-    agentfw reward explain ana "Book the museum first, then lunch nearby" --model preferences
-
-A command that fails leaves the model on disk as it was.
-
-This module is imported for `agentfw reward --help`, so each command imports what it needs.
+A command that fails leaves the model on disk as it was. This module is imported for `agentfw reward --help`, so each
+command imports what it needs.
 """
 
 from __future__ import annotations

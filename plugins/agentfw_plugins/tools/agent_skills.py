@@ -4,9 +4,6 @@ An agent is told the name and the description of each skill. `use_skill` gives i
 `read_skill_file` a file that these speak of. An Agent Plugin is a folder with a plugin.json, with skills in `skills/`
 and servers in `mcp.json`; the tools of a server are named SERVER_TOOL.
 
-    agentfw run inbox --skill ./skills
-    agentfw run inbox --skill acme-letters      # of the entry-point group agentfw.skills of a distribution
-
 Nothing of a folder is shown to a model, and no server of it is started, before a person has allowed the folder
 (`agentfw.host.trust`). What a distribution ships needs no permission: whoever installs it trusts its code.
 """

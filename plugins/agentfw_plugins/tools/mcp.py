@@ -4,10 +4,7 @@ Its tools are tools. So is each of its prompts, which returns the prompt's messa
 any of its resources. A call that may have been carried out is never made twice. A server that is found dead before a
 call is restarted once and then called. One that dies during a call gives an observation that says so.
 
-    agentfw run inbox --tool mcp --set tool.mcp.url=http://localhost:8080/mcp --set tool.mcp.token_env=MY_TOKEN
-
-Nothing starts before `open`, and no process is left after `close`. The server's stderr is not shown, but its last lines
-are part of the error if the server fails.
+Nothing starts before `open`, and no process is left after `close`.
 """
 
 from __future__ import annotations

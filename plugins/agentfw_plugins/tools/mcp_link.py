@@ -6,7 +6,6 @@ may be any task and may be cancelled.
     link = Link(settings)          # starts at once
     offered = await link.ready()   # or an AgentfwError with the reason
     result = await link.ask(lambda client: client.call_tool("now", {"zone": "UTC"}))
-    await link.close()             # the process has ended
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """Trackers of metrics: Weights & Biases, and MLflow; and one that copies the run's folder.
 
-    agentfw run inbox --tracker mirror --set tracker.mirror.address=s3://bucket/runs
-    agentfw runs resume s3://bucket/runs/2026-11-21-inbox-7f3a19c4
-
 Each library is imported when it is used. In the mirror a thread sends what has changed, so the run never waits for the
 storage. Storage that can't be reached for a while costs nothing but the age of the copy.
 """

@@ -2,11 +2,7 @@
 
 An episode is a trace: `invoke_agent` is its root, and below it are `chat` for each answer of the policy,
 `execute_tool`, `retrieval` for what a memory recalls, and `evaluate` for a reward model, with an event for each score.
-
-    agentfw run inbox --tracker otel --set tracker.otel.endpoint=http://localhost:4318/v1/traces
-
-Spans carry names, times, numbers of tokens and settings. What was said is sent only if `content` is on. Keys of a
-collector belong into OTEL_EXPORTER_OTLP_HEADERS.
+What was said is sent only if `content` is on.
 """
 
 from __future__ import annotations

@@ -3,14 +3,11 @@
 An answer depends only on its own request. Its seed is derived from the run's seed, the task and the prompt, so neither
 the order of requests nor other answers in the batch change it.
 
-A token's logprob is that of the distribution it was sampled from, with temperature and top_p. Importance weights need
-it, and a learner divides its logits by the same temperature. At temperature 0 every token would have probability 1,
-which contains no information, so there the logprob is the model's own.
+A token's logprob is that of the distribution it was sampled from, with temperature and top_p. At temperature 0 every
+token would have probability 1, which contains no information, so there the logprob is the model's own.
 
-Answers that follow a JSON schema are held to it by the library llguidance. The tokens that the schema rules out are
-left out before a token is drawn, so its logprob is that of the distribution that is left. A learner can't compute it:
-it would need the schema. So such turns are marked (`Turn.constrained`), and losses that weigh tokens by these logprobs
-refuse them, as they refuse those of a smaller `top_p`.
+Answers that follow a JSON schema are held to it by the library llguidance: tokens that the schema rules out are left
+out before a token is drawn. A learner can't compute such logprobs, so these turns are marked (`Turn.constrained`).
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
 """The policy `tiny`: the small language model that ships with agentfw, computed in numpy.
 
-It works like any other language model: it reads the conversation and writes text, its calls are parsed from that text,
-and it knows the user only from what it reads.
-
     agentfw run calendar --policy tiny --memory strategyhub --set memory.strategyhub.show=true
 
-It was trained for one job, that of the calendar (models/tiny/README.md describes how). By default it takes the
-likeliest token.
+It works like any other language model: it reads the conversation and writes text, and its calls are parsed from that
+text. It was trained for one job, that of the calendar (models/tiny/README.md describes how).
 """
 
 from __future__ import annotations

@@ -4,9 +4,8 @@ The tokens of an answer don't depend on other requests (on a CPU to the last bit
 joins as soon as a row is free, and leaves when it is done. `call` runs a function alone: after all earlier requests,
 before all later ones.
 
-The contents of a row stay until the row is needed. A prompt that shares a prefix with another prompt, running or not,
-is computed only from where they differ: later turns of an episode, tasks with the same instructions. A prompt that is
-the same as another isn't computed at all: samples of one task begin with what is known of the first one's next token.
+The contents of a row stay until the row is needed. A prompt that shares a prefix with another one, running or not, is
+computed only from where they differ, and samples of one task begin with what is known of the first one's next token.
 Only the states of prompts are reused, never those of generated tokens, because the two differ in their last bits.
 
 Layers of other kinds than full or sliding attention have states that can't be cut at a token (other_layers). A model

@@ -1,14 +1,11 @@
 """The policy `transformers`: a language model in this process, on the CPU or on a GPU.
 
-Token ids are exactly those that the model read and sampled. The same seed gives the same answer, whatever else is
-generated at the same time.
-
     agentfw run calendar --model path/to/model
     agentfw train calendar --policy transformers --optimizer grpo
 
-On a CPU, in fp32, an answer is the same to the last bit however many others share its batch (docs/reference/policies.md
-says on which processors that was tested). On a GPU kernels choose their order of adding by the size of the
-batch: the last bits of a logprob differ, and now and then a draw that falls on a border.
+Token ids are exactly those that the model read and sampled. On a CPU, in fp32, an answer is the same to the last bit
+however many others share its batch. On a GPU kernels choose their order of adding by the size of the batch: the last
+bits of a logprob differ, and now and then a draw that falls on a border.
 """
 
 from __future__ import annotations

@@ -9,11 +9,7 @@ few in one go, and any further keys, which are masked, add zeros.
     model(tokens, position_ids=positions, agentfw_plan=Plan(rows, segments=[Segment(row=0, start=0, length=32)]))
 
 A forward pass gets one long sequence of tokens: first parts of prompts (`segments`), then one token for each row that
-is being continued. Only the attention knows which tokens belong together. The rest of a model works on single tokens.
-
-Logprobs of given answers, as the policy `transformers` serves them: several in one pass of the model.
-
-score(model, [(prompt_ids, token_ids), (other_prompt_ids, other_token_ids)])
+is being continued. Only the attention knows which tokens belong together.
 """
 
 from __future__ import annotations

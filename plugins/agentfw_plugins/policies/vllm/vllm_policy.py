@@ -1,13 +1,10 @@
 """The policy `vllm`: a vLLM server, started here or already running.
 
-A published version is the one that answers. Each version is an adapter with its own name, loaded while vLLM runs. An
-adapter that requests may be using is never replaced, and unused adapters are unloaded.
-
     agentfw train calendar --policy vllm --set policy.model=path/to/model
     agentfw train calendar --policy vllm --set policy.model=path/to/model --set policy.base_url=http://gpu-7:8000
 
-Prompts are sent as token ids, and answers are token ids with logprobs. Text is only for reading. A server that is
-started here ends with this process, however the process ends.
+Prompts are sent as token ids, and answers are token ids with logprobs. Each version is an adapter with its own name,
+loaded while vLLM runs. One that requests may be using is never replaced, and unused ones are unloaded.
 """
 
 from __future__ import annotations

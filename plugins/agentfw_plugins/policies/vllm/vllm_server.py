@@ -1,10 +1,7 @@
 """A vLLM server, started here or already running.
 
 Starting and every request have a deadline. Errors include the end of the server's log. A server that was started here
-ends with this process (vllm_keeper).
-
-    server = VLLMServer(VLLMSettings(model="path/to/model", python="/opt/vllm/bin/python"), folder)
-    context = await server.open()
+ends with this process, however that ends (vllm_keeper).
 """
 
 from __future__ import annotations
