@@ -251,7 +251,6 @@ class Descent:
         return self.learning_rate
 
     def _logprobs(self, pieces: Sequence[Piece], of: Which) -> list[torch.Tensor]:
-        """The logprobs of each piece's sampled tokens, without gradients."""
         found: dict[int, torch.Tensor] = {}
         with torch.no_grad():
             for number, piece in self.network.ranks.share(pieces, _cost):
@@ -357,7 +356,6 @@ class LearnerWorker:
             self._descent = Descent(network, make_optimizer(network), self._settings, self._learning_rate)
 
     async def go_on(self, weights: bytes, tensors: bytes, plain: dict[str, Any], steps: int) -> None:
-        """Continue from a version."""
         with _leaving():
             self._descent.network.take(load(weights))
             restore_optimizer(self._descent.optimizer, load(tensors), plain)

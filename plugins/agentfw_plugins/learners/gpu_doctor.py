@@ -88,7 +88,6 @@ def examine(rows: Sequence[str] = (), device: str = "cuda") -> Iterator[Row]:
 
 
 def _card(device: str, sizes: Sizes) -> Row:
-    """The card, and the versions that matter."""
     import torch
     import transformers
 

@@ -115,8 +115,6 @@ def leave() -> None:
 
 
 class Group:
-    """This process and its workers."""
-
     def __init__(self, engine: Engine, settings: TrainableSettings, worker: str, *arguments: Plain) -> None:
         """`worker` is the class of the workers, "package.module:Name", which gets the settings, these and its rank."""
         self.engine, self.settings, self._factory, self._arguments = engine, settings, worker, arguments
@@ -125,7 +123,6 @@ class Group:
         self._threads = max(1, torch.get_num_threads() // settings.workers)
 
     def start(self) -> None:
-        """Start the workers, and meet them."""
         self.close()
         on_gpus = self.settings.device != "cpu" and torch.cuda.is_available()
         resources = Resources(self._threads, 1.0 if on_gpus else 0.0, learns=True)
@@ -175,7 +172,6 @@ class Group:
             torch.set_num_threads(threads)
 
     def close(self, *, kill: bool = False) -> None:
-        """End the workers."""
         leave()
         for worker in self._workers:
             worker.kill() if kill else worker.stop()

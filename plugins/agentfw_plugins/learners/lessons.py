@@ -26,8 +26,6 @@ Hinted = Callable[[Episode, Turn], Sequence[int]]
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """One turn to learn from."""
-
     tokens: TurnTokens
     advantage: float
     sampler: tuple[float, ...]

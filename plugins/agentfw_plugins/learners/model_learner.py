@@ -244,7 +244,6 @@ class ModelLearner(Learner):
         return self._descent
 
     def _go_on(self, descent: Descent) -> None:
-        """Restore the checkpoint, if there is one."""
         if self._checkpoint is None:
             return
         noted = json.loads((self._checkpoint / "learner.json").read_text("utf-8"))

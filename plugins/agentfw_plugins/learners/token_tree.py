@@ -150,7 +150,6 @@ def _inputs(turn: TurnTokens) -> Integers:
 
 
 def _common(first: Integers, second: Integers) -> int:
-    """Number of tokens that both share at the start."""
     limit = min(len(first), len(second))
     different = first[:limit] != second[:limit]
     return int(different.argmax()) if different.any() else limit

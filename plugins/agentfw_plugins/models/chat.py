@@ -126,7 +126,6 @@ class Chat:
         return self._tokens(text)
 
     def prompt_of(self, request: Request) -> tuple[int, ...]:
-        """The prompt of a request."""
         if request.plain:
             ids = list(self._tokenizer(request.messages[-1].content)["input_ids"])
             return tuple(ids[:-1] if ids[-1] in self.end_ids else ids)  # some tokenizers end every text
@@ -154,7 +153,6 @@ class Chat:
         return pieces(ids, lambda some: decode(list(some), skip_special_tokens=True), self.end_ids)
 
     def in_text(self, ids: Sequence[int], pieces: Sequence[str]) -> CallsInText:
-        """Where the calls of an answer can be."""
         return self._calls.in_text(ids, pieces)
 
     # -- the template --------------------------------------------------------------------------------------------------

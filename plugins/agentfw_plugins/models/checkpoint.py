@@ -108,7 +108,6 @@ class Start(NamedTuple):
 
     @classmethod
     def at(cls, adapter: str, model: Path) -> Self:
-        """Find and check it."""
         folder = Path(adapter).expanduser().resolve()
         if (folder / "adapter_config.json").is_file():
             check_adapter(folder, model)
@@ -148,7 +147,6 @@ def check_adapter(adapter: Path, model: Path) -> None:
 
 
 def count_weights(model: Path) -> int:
-    """The number of weights in a model folder."""
     return sum(prod(shape) for path in model.glob("*.safetensors") for shape in _shapes(path).values())
 
 
@@ -164,7 +162,6 @@ def _shapes(path: Path) -> dict[str, list[int]]:
 
 
 def read_files(folder: Path) -> dict[str, bytes]:
-    """The files of a folder, by their path in it."""
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in _files(folder)}
 
 

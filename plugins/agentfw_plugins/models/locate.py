@@ -85,7 +85,6 @@ def locate(model: str, *, needs_template: bool = False, download: bool = True) -
 
 
 def _installed() -> dict[str, list[Path]]:
-    """The folders of all models that distributions bring, by name."""
     found: dict[str, list[Path]] = {}
     for entry in entry_points("agentfw.models"):
         package = entry.folder()

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 
 class Weights:
-    """Loads the weights to serve."""
-
     def __init__(self, base: Path, precision: Precision, device: str, attention: str) -> None:
         self.base, self.precision, self.device, self.attention = base, precision, device, attention
         self._tuned: Any = None  # the base with separate adapters
@@ -76,7 +74,6 @@ class Weights:
         return self._tuned.base_model.model.eval()
 
     def remove(self, name: str) -> None:
-        """Release the memory of an adapter."""
         if others := [other for other in self._tuned.peft_config if other != name]:
             self.use(others[-1])
         self._tuned.delete_adapter(name)

@@ -61,7 +61,6 @@ class SmallChat:
         self._calls = CallTokens("<tool_call>", vocabulary, CallsInText(follows_anything=True))
 
     def prompt(self, messages: Sequence[Message]) -> tuple[int, ...]:
-        """The prompt for an answer."""
         ids: list[int] = []
         for message in remembered(messages, self._memory):
             own = message.role == "assistant"
@@ -71,7 +70,6 @@ class SmallChat:
         return (*ids, self._control[ROLES["assistant"]])
 
     def prompt_of(self, request: Request) -> tuple[int, ...]:
-        """The prompt of a request."""
         return tuple(self._tokens(request.messages[-1].content)) if request.plain else self.prompt(request.messages)
 
     def answer(self, text: str) -> tuple[int, ...]:
@@ -79,12 +77,10 @@ class SmallChat:
         return (*self._tokens(text), self._control[END])
 
     def pieces(self, ids: Sequence[int]) -> tuple[str, ...]:
-        """The text of each token."""
         decode = self._tokenizer.decode
         return pieces(ids, lambda some: decode(list(some), skip_special_tokens=True), self.end_ids)
 
     def in_text(self, ids: Sequence[int], pieces: Sequence[str]) -> CallsInText:
-        """Where the calls of an answer can be."""
         return self._calls.in_text(ids, pieces)
 
     def _tokens(self, text: str) -> list[int]:
@@ -273,7 +269,6 @@ def log_softmax(logits: Floats) -> Floats:
 
 
 def read_folder(folder: Path) -> tuple[dict[str, Any], dict[str, Floats]]:
-    """Read the config and weights of a model folder."""
     from safetensors.numpy import load_file
 
     config = json.loads((folder / "config.json").read_text("utf-8"))

@@ -94,7 +94,6 @@ class Hint(Counting[HintSettings]):
 
 
 def newest_words(episode: Episode, turn: Turn) -> Words:
-    """The newest words on an answer."""
     said = [words_of(event) for event in episode.events if event.data.get("turn") in (None, turn.index)]
     return next(filter(any, reversed(said)), Words())
 

@@ -171,7 +171,6 @@ class PARPO(Relative[PARPOSettings]):
         )
 
     def _base(self, group: Sequence[Scored]) -> list[float]:
-        """The base advantages of one group."""
         rewards = [of_track(scored, "base") for scored in group]
         anchor = self.queries.get(group[0].episode.task.query)
         running = self.settings.base_baseline == "running" and len(group) == 1
@@ -182,7 +181,6 @@ class PARPO(Relative[PARPOSettings]):
         return [difference / one if abs(difference) > ROUNDING * abs(anchor.mean) else 0.0]
 
     def _personal(self, names: Sequence[str], rewards: Sequence[float]) -> list[float]:
-        """The personal advantages of one group."""
         middle, differences, values = mean(rewards), centred(rewards), normalised(rewards)
         for name in filter(self._counts, dict.fromkeys(names)):
             anchor = self.anchors[name]

@@ -197,7 +197,6 @@ def has_track(scored: Scored, track: Track) -> bool:
 
 
 def by_component(scored: Scored) -> dict[str, float]:
-    """The sum of each component."""
     found: dict[str, list[float]] = {}
     for score in scores_of(scored):
         found.setdefault(score.component, []).append(score.value)

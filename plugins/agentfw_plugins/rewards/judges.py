@@ -98,7 +98,6 @@ class JudgedReward(RewardModel, Generic[Judge]):
         await self.policy.close()
 
     async def ask(self, messages: Sequence[JudgedMessage]) -> Answer:
-        """Ask the policy."""
         conversation = [Message(str(message["role"]), str(message["content"])) for message in messages]
         question = conversation[1].content
         try:

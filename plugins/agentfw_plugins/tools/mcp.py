@@ -118,8 +118,6 @@ class MCPToolbox(Toolbox):
 
 
 class _MCPTool(Tool):
-    """One thing that the server offers."""
-
     def __init__(
         self,
         box: MCPToolbox,
@@ -203,5 +201,4 @@ def _resource(content: Any) -> str:
 
 
 def _size(base64: str) -> str:
-    """The size of base64 content."""
     return f"{len(base64) * 3 // 4:,} bytes"

@@ -86,8 +86,6 @@ class Lost(Exception):
 
 
 class Offered(NamedTuple):
-    """What a server offers."""
-
     tools: Sequence[Tool]
     prompts: Sequence[Prompt]
     resources: Sequence[Resource]
@@ -254,7 +252,6 @@ class Link:
 
 
 async def _listed(list_page: Callable[..., Awaitable[Any]], what: str) -> Sequence[Any]:
-    """All pages of a list."""
     found: list[Any] = []
     cursor: str | None = None
     while True:

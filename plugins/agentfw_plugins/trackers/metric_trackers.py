@@ -229,7 +229,6 @@ def _client(store: str) -> Any:
 
 
 def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Nested settings as dotted keys."""
     if isinstance(value, Mapping):
         items: Any = value.items()
     elif isinstance(value, list | tuple):

@@ -52,8 +52,6 @@ class Sampled:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """What one answer is sampled with."""
-
     prompt: tuple[int, ...]
     limit: int
     temperature: float
@@ -90,7 +88,6 @@ class Drawing:
         )
 
     def generation(self, chat: Chat | SmallChat, sampled: Sampled, *, constrained: bool = False) -> Generation:
-        """The answer that these tokens are."""
         pieces = chat.pieces(sampled.token_ids)
         return Generation(
             text="".join(pieces),
@@ -208,7 +205,6 @@ class Constraint:
         return torch.from_numpy(found)
 
     def take(self, token: int) -> None:
-        """Go on with the token that was drawn."""
         self._matcher.consume_token(token)
         self._check()
 

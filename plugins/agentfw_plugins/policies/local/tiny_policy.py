@@ -43,8 +43,6 @@ class TinySettings(Settings):
 
 
 class _Answer:
-    """One answer in progress."""
-
     def __init__(self, drawing: Drawing) -> None:
         self.drawing = drawing
         self.model: NumpyLlama

@@ -38,8 +38,6 @@ Answer = TypeVar("Answer")
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """One answer to generate."""
-
     drawing: Drawing
     heard: Callable[[int], bool] | None = None
     """Called with each token when it is sampled, on the engine's thread. The answer ends with it if that is True."""

@@ -183,13 +183,11 @@ class Rows:
                 cached[two, :, :length] = kept
 
     def clear(self) -> None:
-        """Release the memory."""
         self._layers.clear()
         self._count, self._capacity = BLOCK, _KEYS
 
 
 def register_attention() -> None:
-    """Register this attention with transformers."""
     from transformers import AttentionInterface
 
     AttentionInterface.register(ATTENTION, _attention)

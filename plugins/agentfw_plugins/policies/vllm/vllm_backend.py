@@ -92,8 +92,6 @@ class VLLMSettings(Settings):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One answer to sample."""
-
     drawing: Drawing
     end_ids: frozenset[int]
     stop: Sequence[str] = ()
