@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import timeit
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib.util import find_spec
@@ -275,18 +277,16 @@ def _drawn(folder: Path, device: str, sizes: Sizes, vocabulary: int) -> Path:
     return folder
 
 
-def _seconds(run: Callable[[], object], device: str, repeats: int = 5) -> float:
-    """The median, without the first run."""
+def _seconds(run: Callable[[], object], device: str) -> float:
+    """The median of five runs, after a first one that doesn't count."""
     import torch
 
-    found = []
-    for _ in range(repeats + 1):
-        began = time.perf_counter()
+    def waited() -> None:
         run()
         if device != "cpu":
             torch.cuda.synchronize()
-        found.append(time.perf_counter() - began)
-    return sorted(found[1:])[repeats // 2]
+
+    return statistics.median(timeit.repeat(waited, number=1, repeat=6)[1:])
 
 
 if __name__ == "__main__":

@@ -95,7 +95,7 @@ class Network:
         self._scored: torch.nn.Module = _Scored(self.base)
         if self.ranks.sharded:
             self._scored = divide(self._scored, self.base, self.folder, settings.precision, self.device)
-        self._masters = _with_masters(self._rounded())
+        self._masters = self._with_masters()
         self._checkpoint()
         # Checkpointing only works in training mode. Nothing else may differ there, so dropout is off.
         self._model.train()
@@ -166,12 +166,29 @@ class Network:
                     fix=f"choose linear layers of the model, such as {some}{also}",
                 ) from error
 
-    def _rounded(self) -> list[torch.nn.Parameter]:
-        """The trained weights that are computed in bf16, as whoever serves the version computes them."""
+    def _with_masters(self) -> list[tuple[torch.nn.Parameter, torch.nn.Parameter]]:
+        """Round the trained weights that are computed in bf16 by whoever serves them, each beside its fp32 master.
+
+        A bf16 number has eight significant bits, so a step below a five-hundredth of a weight changes nothing. The
+        optimizer therefore changes the masters, and the model computes with these rounded to bf16. The gradients of a
+        step's pieces are added up in fp32, too.
+        """
+        weights: list[torch.nn.Parameter] = []
         if self.settings.weights == "all":
-            return list(self.base.parameters()) if self.settings.precision == "bf16" else []
-        # Divided gradients are added up by torch, past the masters.
-        return [] if self.ranks.sharded else computed_like_base(self._model, "default")
+            weights = list(self.base.parameters()) if self.settings.precision == "bf16" else []
+        elif not self.ranks.sharded:  # divided gradients are added up by torch, past the masters
+            weights = computed_like_base(self._model, "default")
+
+        def hand_over(master: Any, rounded: torch.Tensor) -> None:
+            assert rounded.grad is not None
+            gradient, rounded.grad = rounded.grad.float(), None
+            master.grad = gradient if master.grad is None else master.grad.add_(gradient)
+
+        pairs = [(weight, torch.nn.Parameter(weight.data)) for weight in weights]
+        to_bf16(weights)
+        for rounded, master in pairs:
+            rounded.register_post_accumulate_grad_hook(partial(hand_over, master))
+        return pairs
 
     def parameters(self) -> list[torch.nn.Parameter]:
         """What the optimizer changes."""
@@ -411,26 +428,6 @@ class _Scored(torch.nn.Module):  # type: ignore[misc]
             bias=head.bias,
             cap=getattr(config, "final_logit_softcapping", None),
         )
-
-
-def _with_masters(weights: Sequence[torch.nn.Parameter]) -> list[tuple[torch.nn.Parameter, torch.nn.Parameter]]:
-    """Round weights to bf16, each beside its fp32 master.
-
-    A bf16 number has eight significant bits, so a step below a five-hundredth of a weight changes nothing. The
-    optimizer therefore changes the masters, and the model computes with these rounded to bf16. The gradients of a
-    step's pieces are added up in fp32, too.
-    """
-
-    def hand_over(master: Any, rounded: torch.Tensor) -> None:
-        assert rounded.grad is not None
-        gradient, rounded.grad = rounded.grad.float(), None
-        master.grad = gradient if master.grad is None else master.grad.add_(gradient)
-
-    pairs = [(weight, torch.nn.Parameter(weight.data)) for weight in weights]
-    to_bf16(weights)
-    for rounded, master in pairs:
-        rounded.register_post_accumulate_grad_hook(partial(hand_over, master))
-    return pairs
 
 
 _SHARE = {"cpu": 0.15, "cuda": 0.7}

@@ -128,9 +128,18 @@ def pack_plain(turns: Sequence[TurnTokens], tokens: int) -> list[Packed]:
     order = sorted(range(len(rows)), key=lambda index: -len(rows[index]))
     packed: list[Packed] = []
     while order:
-        many = max(1, tokens // len(rows[order[0]]))
-        packed.append(_rows(order[:many], rows, turns))
-        order = order[many:]
+        longest = len(rows[order[0]])
+        many = max(1, tokens // longest)
+        members, order = order[:many], order[many:]
+        ids = numpy.zeros((len(members), longest), dtype=numpy.int64)
+        read: list[Integers] = []
+        for index, member in enumerate(members):
+            row = rows[member]
+            ids[index, : len(row)] = row  # padding comes after all tokens that are read, so it doesn't affect them
+            read.append(index * longest + numpy.arange(len(turns[member].prompt) - 1, len(row)))
+        positions = numpy.broadcast_to(numpy.arange(longest), ids.shape)
+        computed = sum(len(rows[member]) for member in members)
+        packed.append(_packed(members, turns, ids, positions, read, computed))
     return packed
 
 
@@ -216,19 +225,6 @@ def _tree(
         # Everything below one node is contiguous.
         blocks.append(Block(first, int(ends[last]), runs[run_of[node]][0], node + 1))
     return _packed(members, turns, ids[None], positions[None], read, total, tuple(blocks), ends)
-
-
-def _rows(members: Sequence[int], rows: Sequence[Integers], turns: Sequence[TurnTokens]) -> Packed:
-    """Some turns, one per row. Padding comes after all tokens that are read, so it doesn't affect them."""
-    longest = max(len(rows[member]) for member in members)
-    ids = numpy.zeros((len(members), longest), dtype=numpy.int64)
-    read: list[Integers] = []
-    for index, member in enumerate(members):
-        row = rows[member]
-        ids[index, : len(row)] = row
-        read.append(index * longest + numpy.arange(len(turns[member].prompt) - 1, len(row)))
-    positions = numpy.broadcast_to(numpy.arange(longest), ids.shape)
-    return _packed(members, turns, ids, positions, read, sum(len(rows[member]) for member in members))
 
 
 def _packed(

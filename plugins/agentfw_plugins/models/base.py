@@ -174,8 +174,12 @@ def load_base(
         base = _twins.get(identity)
         if base is None:
             base = _twins[identity] = _loaded(folder, precision, computing, device, attention)
-        known = {id(parameter): _shared(parameter) for parameter in base.parameters()}
-        twin: PreTrainedModel = copy.deepcopy(base, known | {id(buffer): buffer for buffer in base.buffers()})
+        known: dict[int, Any] = {id(buffer): buffer for buffer in base.buffers()}
+        for weight in base.parameters():  # one of its own with the same numbers; in four bits, also with their scales
+            plain = type(weight) is torch.nn.Parameter
+            own = torch.nn.Parameter(weight.data, weight.requires_grad) if plain else copy.copy(weight)
+            known[id(weight)] = own
+        twin: PreTrainedModel = copy.deepcopy(base, known)
     twin.__dict__[_KEPT] = base  # not as a module of it: it lives as long as a twin does
     twin.set_attn_implementation(attention or own_attention(twin))
     return twin
@@ -301,15 +305,6 @@ def let_go(twin: PreTrainedModel) -> PreTrainedModel:
     """The model, which doesn't keep the shared weights any longer, because it has most of its own."""
     twin.__dict__.pop(_KEPT, None)
     return twin
-
-
-def _shared(parameter: Any) -> Any:
-    """A parameter of its own with the same numbers: one that is moved elsewhere leaves the others where they are."""
-    import torch
-
-    if type(parameter) is torch.nn.Parameter:
-        return torch.nn.Parameter(parameter.data, requires_grad=parameter.requires_grad)
-    return copy.copy(parameter)  # in four bits, with its scales
 
 
 def fix_order_of_adding() -> None:

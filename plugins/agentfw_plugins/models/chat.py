@@ -165,9 +165,12 @@ class Chat:
                 told[0] = {"role": "user", "content": f"{goal['content']}\n\n{told[0]['content']}"}
             else:
                 told.insert(0, {"role": "user", "content": goal["content"]})
+        for message in told:
+            if message["role"] in ("user", "tool"):  # they can begin no call
+                message["content"] = _SPELLED.join(self._calls.apart(message["content"]))
         tools = [function(action) for action in actions] if self.takes_tools else []
         try:
-            return self._filled(self._marked([self._quoted(each) for each in told]), self._marked(tools), answering)
+            return self._filled(self._marked(told), self._marked(tools), answering)
         except self._template_errors as error:
             raise SettingsError(
                 f"the chat template {self._template or f'of {self.folder}'} can't be rendered: {error}",
@@ -252,12 +255,6 @@ class Chat:
                 fix="let the chat template end answers with a special token, or set eos_token_id in config.json",
             )
         return end
-
-    def _quoted(self, message: dict[str, Any]) -> dict[str, Any]:
-        """A message that can begin no call, unless the model itself wrote it."""
-        if message["role"] not in ("user", "tool"):
-            return message
-        return {**message, "content": _SPELLED.join(self._calls.apart(message["content"]))}
 
     # -- tokens --------------------------------------------------------------------------------------------------------
 

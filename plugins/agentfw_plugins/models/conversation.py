@@ -132,15 +132,12 @@ def remembered(messages: Sequence[Message], memory: ShortMemory) -> list[Message
     _, begins, items = system.rpartition(_RECALLED)
     recalled = f"{begins}{items}\n" if begins else ""
     last = replace(messages[asked], content=f"{recalled}{messages[asked].content}")
-    # Its calls are in its text.
-    return [*(replace(each, content=_end(each.content), calls=()) for each in answers[-1:]), last]
-
-
-def _end(answer: str) -> str:
-    """The last call and what stands before it, back to the call before."""
-    before, end, _ = answer.rpartition(_CALL_ENDS)
-    _, _, thought = before.rpartition(_CALL_ENDS)
-    return f"{thought.lstrip()}{end}" if end else answer
+    if not answers:
+        return [last]
+    # The last call, which is in the text, and what stands before it, back to the call before.
+    before, end, _ = answers[-1].content.rpartition(_CALL_ENDS)
+    thought = before.rpartition(_CALL_ENDS)[2].lstrip()
+    return [replace(answers[-1], content=f"{thought}{end}" if end else answers[-1].content, calls=()), last]
 
 
 class CallTokens:

@@ -30,7 +30,7 @@ from agentfw.runs import RunFolder, find_training, make_folder, newest_version
 from ..command_options import json_option, runs_option, show
 from .base import choose_device, torch_type
 from .checkpoint import require_new, version_name, write_folder
-from .locate import copy_but_weights, locate, write_unquantized
+from .locate import copy_but_weights, four_bit_folder, locate, write_unquantized
 
 if TYPE_CHECKING:
     from agentfw import Episode
@@ -88,22 +88,21 @@ def export_version(run: RunFolder, target: Path, *, merge: bool) -> tuple[str, b
     require_new(target)
     if target.is_dir():
         target.rmdir()  # empty
-    if adapter and merge:
-        write_folder(target, lambda unfinished: _merged(settings, version, unfinished))
-    else:
-        write_folder(target, lambda unfinished: shutil.copytree(version, unfinished, dirs_exist_ok=True))
+
+    def write(unfinished: Path) -> None:
+        if not (adapter and merge):
+            shutil.copytree(version, unfinished, dirs_exist_ok=True)
+            return
+        from .sampling_weights import Weights
+
+        base, device, precision = locate(settings["model"]), choose_device(settings["device"]), settings["precision"]
+        source = four_bit_folder(base, device) if precision == "nf4" else base
+        model = Weights(source, "fp32", "cpu", "sdpa").of(version).to(torch_type(precision, device))
+        copy_but_weights(source, unfinished)
+        write_unquantized(model, {name: weight.detach() for name, weight in model.named_parameters()}, unfinished)
+
+    write_folder(target, write)
     return version_name(version), merge or not adapter
-
-
-def _merged(settings: dict[str, Any], adapter: Path, target: Path) -> None:
-    from .locate import four_bit_folder
-    from .sampling_weights import Weights
-
-    base, device, precision = locate(settings["model"]), choose_device(settings["device"]), settings["precision"]
-    source = four_bit_folder(base, device) if precision == "nf4" else base
-    model = Weights(source, "fp32", "cpu", "sdpa").of(adapter).to(torch_type(precision, device))
-    copy_but_weights(source, target)
-    write_unquantized(model, {name: weight.detach() for name, weight in model.named_parameters()}, target)
 
 
 # -- what it learned from ----------------------------------------------------------------------------------------------

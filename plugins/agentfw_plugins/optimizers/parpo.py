@@ -123,7 +123,14 @@ class PARPO(Relative[PARPOSettings]):
         self.queries: dict[str, Anchor] = {}
         """Running statistics of the base rewards of each query. Base rewards are the same for every user."""
         if settings.anchors:
-            self.restore(_earlier(Path(settings.anchors)))
+            try:
+                state = json.loads(Path(settings.anchors).read_text("utf-8"))["optimizer"]
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                raise SettingsError(
+                    f"optimizer.anchors: can't read {settings.anchors}: {error!r}",
+                    fix="pass the state.json of a training with parpo",
+                ) from None
+            self.restore(state if isinstance(state, Mapping) else {})
 
     def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
         values: list[list[float]] = []
@@ -245,17 +252,6 @@ class PARPO(Relative[PARPOSettings]):
                 f"the state holds no user anchors of parpo: {error!r}",
                 fix="resume with the optimizer and the version of agentfw that wrote the checkpoint",
             ) from error
-
-
-def _earlier(path: Path) -> Mapping[str, Any]:
-    """The optimizer's state of an earlier training."""
-    try:
-        state = json.loads(path.read_text("utf-8"))["optimizer"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise SettingsError(
-            f"optimizer.anchors: can't read {path}: {error!r}", fix="pass the state.json of a training with parpo"
-        ) from None
-    return state if isinstance(state, Mapping) else {}
 
 
 def _anchors(records: Mapping[str, Sequence[float]]) -> dict[str, Anchor]:

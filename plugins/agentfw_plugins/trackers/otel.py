@@ -148,8 +148,9 @@ class OtelTracker(Tracker):
             "gen_ai.request.top_p": call.sampling.top_p,
             "gen_ai.request.max_tokens": call.sampling.max_tokens,
             "gen_ai.request.seed": call.sampling.seed,
-            **_address(settings.get("base_url")),
         }
+        if isinstance(url := settings.get("base_url"), str):
+            attributes |= {"server.address": urlsplit(url).hostname, "server.port": urlsplit(url).port}
         if generation is not None:
             attributes |= {
                 "gen_ai.response.model": generation.version or model,
@@ -249,11 +250,6 @@ def _message(message: Message) -> dict[str, Any]:
         for call in message.calls
     ]
     return {"role": message.role, "parts": parts}
-
-
-def _address(url: object) -> dict[str, Any]:
-    parts = urlsplit(url) if isinstance(url, str) else None
-    return {} if parts is None else {"server.address": parts.hostname, "server.port": parts.port}
 
 
 def _known(attributes: Mapping[str, Any]) -> dict[str, Any]:
