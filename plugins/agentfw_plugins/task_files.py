@@ -24,8 +24,7 @@ TASKS_SETTING = (
     "and is evaluated on validation, and a run plays test."
 )
 """How the setting is described, wherever it is one."""
-SHARES = ("train",) * 8 + ("validation", "test")
-"""The splits of ten tasks in a row, where one file has all of them."""
+SHARES = ("train",) * 8 + ("validation", "test")  # the splits of ten tasks in a row, where one file has all of them
 
 Row = dict[str, Any]
 

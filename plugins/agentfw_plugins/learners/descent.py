@@ -46,8 +46,7 @@ class Piece:
     advantages: torch.Tensor
     weights: torch.Tensor
     turns: torch.Tensor
-    lessons: tuple[int, ...]
-    """The place of each turn among the lessons that were cut into pieces together."""
+    lessons: tuple[int, ...]  # the place of each turn among the lessons that were cut into pieces together
     sampled: torch.Tensor | None
     teacher: torch.Tensor | None
     before: torch.Tensor | None = None

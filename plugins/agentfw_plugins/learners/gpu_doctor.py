@@ -29,8 +29,7 @@ from ..models import choose_device, locate
 from ..models.checkpoint import OWN_CODE
 
 Row = dict[str, Any]
-_LIMIT = 240
-"""Seconds of one row on a GPU."""
+_LIMIT = 240  # seconds of one row on a GPU
 
 
 class Sizes(NamedTuple):
@@ -38,11 +37,9 @@ class Sizes(NamedTuple):
 
     config: dict[str, int]
     vocabulary: int
-    trees: Sequence[tuple[int, int]]
-    """Tokens of the prompt, and of each of eight answers."""
+    trees: Sequence[tuple[int, int]]  # tokens of the prompt, and of each of eight answers
     heads: tuple[int, int, int]
-    copied: int
-    """MiB."""
+    copied: int  # MiB
 
 
 _LARGE = Sizes(
@@ -59,8 +56,7 @@ _LARGE = Sizes(
     (32, 8, 128),
     1024,
 )
-_SMALL = Sizes({}, 3136, [(60, 10), (200, 30)], (4, 2, 16), 8)
-"""On a CPU, where only whether a row runs is of interest."""
+_SMALL = Sizes({}, 3136, [(60, 10), (200, 30)], (4, 2, 16), 8)  # on a CPU, where only whether a row runs is of interest
 
 
 def examine(rows: Sequence[str] = (), device: str = "cuda") -> Iterator[Row]:

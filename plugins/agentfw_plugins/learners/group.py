@@ -28,10 +28,8 @@ from .settings import TrainableSettings
 
 Item = TypeVar("Item")
 
-_JOINING = 120.0
-"""Seconds within which all processes must have found one another, once each has loaded its libraries."""
-_TELLING = 10.0
-"""Seconds that workers have to say why they failed, once one of them has."""
+_JOINING = 120.0  # seconds within which all processes must have found one another, once each has loaded its libraries
+_TELLING = 10.0  # seconds that workers have to say why they failed, once one of them has
 
 
 class GroupLostError(AgentfwError):

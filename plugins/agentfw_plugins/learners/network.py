@@ -10,7 +10,7 @@ memory: the same batch is then split in the same way after a restart, and a resu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -41,8 +41,7 @@ _JOINED = {"qkv_proj", "gate_up_proj"}
 ADAPTER: Literal["adapter_model.safetensors"] = "adapter_model.safetensors"
 """The file of an adapter's weights in a PEFT folder."""
 
-_TWICE = 1.5
-"""What a step takes if it computes activations twice, beside one that stores them."""
+_TWICE = 1.5  # what a step takes if it computes activations twice, beside one that stores them
 
 
 Which = Literal["trained", "start", "base"]
@@ -65,16 +64,13 @@ class Network:
         on_gpu = self.device != "cpu"
         if on_gpu:
             torch.cuda.set_device(self.device)
-        self.flex = on_gpu
-        """Whether tree attention uses flex attention or, on a CPU, a few rectangles."""
+        self.flex = on_gpu  # whether tree attention uses flex attention or, on a CPU, a few rectangles
         self.checkpointing = on_gpu if settings.checkpointing is None else settings.checkpointing
         self._seeds = seeds
         self._reference: Any = None
-        self._start: dict[str, torch.Tensor] | None = None
-        """The adapter that training starts from, where there is one."""
+        self._start: dict[str, torch.Tensor] | None = None  # the adapter that training starts from, where there is one
         self._kept_per_token: float | None = None
-        self.piece_size = settings.tokens or FEWEST
-        """Maximum number of tokens of the newest pieces."""
+        self.piece_size = settings.tokens or FEWEST  # maximum number of tokens of the newest pieces
         self.base = self._load()
         self.attention = self.base.config._attn_implementation  # a model without sdpa has its own
         self.vocabulary: int = self.base.get_input_embeddings().num_embeddings

@@ -32,8 +32,7 @@ from numpy.typing import NDArray
 
 FEWEST = 4096
 """Minimum number of tokens per tree, even if nothing is shared. Fewer would underuse a GPU."""
-_CLOSE = 1.05
-"""A tree size is large enough if it computes at most this many times the unique tokens."""
+_CLOSE = 1.05  # a tree size is large enough if it computes at most this many times the unique tokens
 
 Integers = NDArray[numpy.int64]
 
@@ -246,8 +245,7 @@ def _packed(
     return Packed(ids, positions, blocks, ends, pairs[0], pairs[1], pair.reshape(-1), turn, computed)
 
 
-_ROWS = 256
-"""Maximum number of rows in a block."""
+_ROWS = 256  # maximum number of rows in a block
 
 
 def windowed(blocks: Sequence[Block], depths: Integers, window: int | None = None) -> tuple[Block, ...]:

@@ -22,8 +22,7 @@ from agentfw.errors import UsageError
 from ..models import window_of
 from .token_tree import Block, Packed, windowed
 
-NAME = "agentfw_tree"
-"""Name of this attention in transformers."""
+NAME = "agentfw_tree"  # name of this attention in transformers
 _HIDDEN = -1e30
 """Added to the score of a key beyond the window. Finite, so that a row may see no key of a rectangle."""
 
@@ -31,12 +30,9 @@ _HIDDEN = -1e30
 class Kind(NamedTuple):
     """What a layer's attention has besides queries, keys and values."""
 
-    window: int | None = None
-    """Number of tokens that a row sees, itself included."""
-    cap: float | None = None
-    """If set, a score x is cap tanh(x / cap)."""
-    sinks: torch.Tensor | None = None
-    """[heads]"""
+    window: int | None = None  # number of tokens that a row sees, itself included
+    cap: float | None = None  # if set, a score x is cap tanh(x / cap)
+    sinks: torch.Tensor | None = None  # [heads]
 
 
 PLAIN = Kind()

@@ -26,8 +26,7 @@ from .tree_attention import PLAIN, Kind
 
 _BLOCK = 128
 _SHORTEST = 1024
-_NARROWEST = 16
-"""Minimum head width that flex attention has kernels for."""
+_NARROWEST = 16  # minimum head width that flex attention has kernels for
 _RECOMPILATIONS = 64
 """Limit of recompilations: eleven lengths up to a million tokens, with and without gradients, several models."""
 

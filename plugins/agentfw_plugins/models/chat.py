@@ -101,8 +101,7 @@ class Chat:
         first: int | list[int] = next((found for found in configured if found is not None), [])
         ends = {self._tokenizer.eos_token_id, *(first if isinstance(first, list) else [first])} - {None}
         self._end = self._template_end(min(ends, default=None))
-        self.end_ids: frozenset[int] = frozenset({self._end, *ends})
-        """Ids of the tokens that end an answer."""
+        self.end_ids: frozenset[int] = frozenset({self._end, *ends})  # ids of the tokens that end an answer
 
     # -- to the model --------------------------------------------------------------------------------------------------
 

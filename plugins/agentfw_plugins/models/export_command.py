@@ -114,10 +114,8 @@ class TokenRow:
 
     prompt: list[int]
     response: list[int] = field(default_factory=list)
-    mask: list[int] = field(default_factory=list)
-    """1 where the policy sampled a token."""
-    logprobs: list[float] = field(default_factory=list)
-    """Of the sampled tokens, and 0 elsewhere."""
+    mask: list[int] = field(default_factory=list)  # 1 where the policy sampled a token
+    logprobs: list[float] = field(default_factory=list)  # of the sampled tokens, and 0 elsewhere
     advantages: list[float] = field(default_factory=list)
     turns: list[int] = field(default_factory=list)
     version: str = ""

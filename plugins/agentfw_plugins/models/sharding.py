@@ -31,8 +31,7 @@ from .checkpoint import OWN_CODE
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-_MMAP_THRESHOLD = -3
-"""M_MMAP_THRESHOLD of glibc's mallopt."""
+_MMAP_THRESHOLD = -3  # M_MMAP_THRESHOLD of glibc's mallopt
 
 
 def whole(tensor: torch.Tensor) -> torch.Tensor:

@@ -65,19 +65,15 @@ from .relative import (
     throughout,
 )
 
-_KNOWN = 1.5
-"""Weight from which a user is part of the population: more than a single reward."""
-_GONE = 0.02
-"""Weight below which a user is forgotten, as a single reward is after 130 updates."""
-_LEAST = 0.02
-"""Smallest share of one variance in another: neither users nor requests are ever all alike."""
+_KNOWN = 1.5  # weight from which a user is part of the population: more than a single reward
+_GONE = 0.02  # weight below which a user is forgotten, as a single reward is after 130 updates
+_LEAST = 0.02  # smallest share of one variance in another: neither users nor requests are ever all alike
 _FAR = 10.0
 """Most that one group says of these shares: somebody whose scale has changed must not change them for everybody."""
 _SMOOTHING = 0.9
 """What is left of the estimated shares after a batch. The first batches are averaged evenly."""
 
-Rewards = Sequence[tuple[str, float]]
-"""The rewards of one group, each with its user."""
+Rewards = Sequence[tuple[str, float]]  # the rewards of one group, each with its user
 
 
 class EmpiricalBayesSettings(LossSettings):
@@ -95,8 +91,7 @@ class History:
 
     weight: float
     mean: float
-    variance: float
-    """The mean square of rewards around what was expected of them."""
+    variance: float  # the mean square of rewards around what was expected of them
 
     def faded(self, discount: float) -> History:
         return replace(self, weight=self.weight * discount)
@@ -158,10 +153,8 @@ class TrackHistories:
 
     def __init__(self) -> None:
         self.users: dict[str, History] = {}
-        self.noise = self.requests = 0.5
-        """sigma^2 and tau^2 as shares of s^2."""
-        self.batches = 0
-        """How many these were estimated from."""
+        self.noise = self.requests = 0.5  # sigma^2 and tau^2 as shares of s^2
+        self.batches = 0  # how many these were estimated from
         self.figures: dict[str, float] = {}
 
     def judge(self, groups: Sequence[Rewards], settings: EmpiricalBayesSettings) -> list[list[float]]:

@@ -135,8 +135,7 @@ class PARPO(Relative[PARPOSettings]):
     def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
         values: list[list[float]] = []
         users: dict[str, list[list[float]]] = {}
-        judged: list[bool] = []
-        """Of the groups that learn something personal, which do by an anchor."""
+        judged: list[bool] = []  # of the groups that learn something personal, which do by an anchor
         for group in groups:
             base = self._base(group)
             rewards = [of_track(scored, "personal") for scored in group]

@@ -235,10 +235,8 @@ def by_turn(scored: Scored) -> list[float]:
     return [math.fsum(some) for some in values]
 
 
-FLOOR = 1e-3
-"""Standard deviation below which differences of rewards are taken for noise."""
-ROUNDING = 1e-12
-"""Relative difference below which values count as equal."""
+FLOOR = 1e-3  # standard deviation below which differences of rewards are taken for noise
+ROUNDING = 1e-12  # relative difference below which values count as equal
 
 
 def mean(values: Sequence[float]) -> float:

@@ -31,8 +31,7 @@ from .mcp_link import MCPSettings
 GROUP = "agentfw.skills"
 _PLUGIN_FILES = ("plugin.json", ".claude-plugin/plugin.json")
 _SERVER_FILES = ("mcp.json", ".mcp.json")
-_ROOTS = ("${PLUGIN_ROOT}", "${CLAUDE_PLUGIN_ROOT}")
-"""What stands in mcp.json for the folder of the plugin."""
+_ROOTS = ("${PLUGIN_ROOT}", "${CLAUDE_PLUGIN_ROOT}")  # what stands in mcp.json for the folder of the plugin
 
 
 class AgentSkillsSettings(Settings):

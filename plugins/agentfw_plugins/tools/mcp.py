@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from mcp import Client
     from mcp.types import Prompt
 
-READ = "read_resource"
-"""The tool that reads resources."""
-_LISTED = 50
-"""Maximum number of resources that its description names."""
+READ = "read_resource"  # the tool that reads resources
+_LISTED = 50  # maximum number of resources that its description names
 _OPEN = {"$ref", "allOf", "anyOf", "oneOf", "if", "patternProperties", "dependentSchemas", "unevaluatedProperties"}
 """Keywords of JSON schema that may allow more properties than are listed in `properties`."""
 _MOST, _LONGEST = 8, 100  # of arguments that a model made up: how many are named, and characters of a name

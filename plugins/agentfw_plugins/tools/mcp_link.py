@@ -89,8 +89,7 @@ class Offered(NamedTuple):
     tools: Sequence[Tool]
     prompts: Sequence[Prompt]
     resources: Sequence[Resource]
-    templates: Sequence[ResourceTemplate]
-    """Resources whose addresses have a part to fill in."""
+    templates: Sequence[ResourceTemplate]  # resources whose addresses have a part to fill in
 
 
 class Link:

@@ -267,8 +267,7 @@ class MirrorTracker(Tracker):
         check_address(settings.address)
         self._thread: threading.Thread | None = None
         self._ends = threading.Event()
-        self._failure: StorageError | None = None
-        """Why the last pass failed, if it did."""
+        self._failure: StorageError | None = None  # why the last pass failed, if it did
 
     def begin(self, run: str, folder: Path, settings: Mapping[str, Any]) -> None:
         self._mirror = Mirror(folder, self.settings.address)

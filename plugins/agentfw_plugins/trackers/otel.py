@@ -49,8 +49,7 @@ class OtelTracker(Tracker):
         """`exporter` takes the place of the collector."""
         self.settings, self._exporter = settings, exporter
         self._provider: Any = None
-        self._roots: dict[Task, Span] = {}
-        """The span of each episode that goes on or isn't scored yet."""
+        self._roots: dict[Task, Span] = {}  # the span of each episode that goes on or isn't scored yet
 
     def begin(self, run: str, folder: Path, settings: Mapping[str, Any]) -> None:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter

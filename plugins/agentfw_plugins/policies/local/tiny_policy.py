@@ -45,8 +45,7 @@ class TinySettings(Settings):
 class _Answer:
     def __init__(self, drawing: Drawing) -> None:
         self.drawing = drawing
-        self.model: NumpyLlama
-        """The one that was served when it was begun."""
+        self.model: NumpyLlama  # the one that was served when it was begun
         self.version = ""
         self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.token_ids: list[int] = []

@@ -41,10 +41,8 @@ class Job:
     drawing: Drawing
     heard: Callable[[int], bool] | None = None
     """Called with each token when it is sampled, on the engine's thread. The answer ends with it if that is True."""
-    constraint: Constraint | None = None
-    """What the answer may be."""
-    adapter: str = ""
-    """The adapter to compute with, if the engine has several."""
+    constraint: Constraint | None = None  # what the answer may be
+    adapter: str = ""  # the adapter to compute with, if the engine has several
     future: Future[Sampled] = field(default_factory=Future)
     token_ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
@@ -65,10 +63,8 @@ class _Row:
     computed: int = 0
     used: int = 0
     job: Job | None = None
-    logits: Any = None
-    """Of the token after the prompt, once the whole prompt is computed."""
-    cache: Any = None
-    """Transformers' own, if rows are computed one by one."""
+    logits: Any = None  # of the token after the prompt, once the whole prompt is computed
+    cache: Any = None  # transformers' own, if rows are computed one by one
 
     @property
     def length(self) -> int:

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
 
-ATTENTION = "agentfw_rows"
-"""Name of this attention in transformers' register."""
+ATTENTION = "agentfw_rows"  # name of this attention in transformers' register
 BLOCK = 16
 _KEYS, _FEW_KEYS = 512, 128
 _AT_ONCE = 256  # queries of one prompt that are computed with the same keys, so that few keys are masked
@@ -49,8 +48,7 @@ class _Continued(NamedTuple):
 
     rows: Tensor
     positions: Tensor
-    hidden: Tensor
-    """Minus infinity for masked keys, else 0: [rows in whole blocks, 1, 1, 1, keys]."""
+    hidden: Tensor  # minus infinity for masked keys, else 0: [rows in whole blocks, 1, 1, 1, keys]
     near: Tensor | None
     """Where the keys of each row are, if some rows are longer than the window: [rows in whole blocks, keys]."""
     alone: Mapping[int, slice]
@@ -71,12 +69,9 @@ class _Layer(NamedTuple):
     """How a layer weighs what it sees."""
 
     scale: float
-    window: int | None
-    """Number of tokens that it sees. None if it sees all."""
-    cap: float | None
-    """If set, a score x is cap tanh(x / cap)."""
-    sinks: Tensor | None
-    """[heads]: one more score of each head, which belongs to no token."""
+    window: int | None  # number of tokens that it sees, or None for all
+    cap: float | None  # if set, a score x is cap tanh(x / cap)
+    sinks: Tensor | None  # [heads]: one more score of each head, which belongs to no token
 
     @property
     def by_hand(self) -> bool:

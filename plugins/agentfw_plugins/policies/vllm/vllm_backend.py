@@ -102,8 +102,7 @@ class Question:
         return token_ids[-1] in self.end_ids or bool(self.stop and reason == "stop")
 
 
-_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
-"""What vLLM takes as the maximum rank of adapters."""
+_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # what vLLM takes as the maximum rank of adapters
 _MEMORY, _MEMORY_IN_TURN, _MEMORY_BESIDE_LEARNER = 0.9, 0.55, 0.5
 _WEIGHTS = 0.6
 """A model fits twice if its copies take less than this share of a GPU. The rest is for activations and the KV cache."""
