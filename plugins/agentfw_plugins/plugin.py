@@ -118,8 +118,8 @@ REGISTRATION = Registration(
         optimizer(
             "reinforce", "grpo:Reinforce", "Each sample relative to the mean and the standard deviation of the batch"
         ),
-        optimizer("roundwise", "roundwise:Roundwise", "Each round relative to the same round of the other samples"),
-        optimizer("turnwise", "roundwise:Turnwise", "Each turn relative to the same turn of the other samples"),
+        optimizer("roundwise", "grpo:Roundwise", "Each round relative to the same round of the other samples"),
+        optimizer("turnwise", "grpo:Turnwise", "Each turn relative to the same turn of the other samples"),
         optimizer("imitation", "imitation:Imitation", "The same advantage for every answer of a demonstration"),
         optimizer("kto", "imitation:KTO", "Good answers become likelier and bad ones less likely, without pairs"),
         optimizer(

@@ -22,7 +22,6 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, redirect_stderr
-from fnmatch import fnmatch
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -236,7 +235,7 @@ def hub_folder(model: str, *, download: bool = True) -> Path:
     try:
         from huggingface_hub import HfApi, constants, snapshot_download
         from huggingface_hub.errors import LocalEntryNotFoundError
-        from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]
+        from huggingface_hub.utils import disable_progress_bars, filter_repo_objects  # type: ignore[attr-defined]
     except ImportError as error:
         raise MissingExtraError(f"the model {model} of Hugging Face", "train", module=error.name or "") from None
     chosen: dict[str, Any] = {"allow_patterns": list(_FILES), "ignore_patterns": list(_BELOW)}
@@ -255,8 +254,7 @@ def hub_folder(model: str, *, download: bool = True) -> Path:
         )
     try:
         files = HfApi().model_info(model, files_metadata=True).siblings or []
-        wanted = [one for one in files if any(fnmatch(one.rfilename, form) for form in _FILES)]
-        wanted = [one for one in wanted if not any(fnmatch(one.rfilename, form) for form in _BELOW)]
+        wanted = list(filter_repo_objects(files, **chosen, key=lambda one: str(one.rfilename)))
         if not any(one.rfilename.endswith(".safetensors") for one in wanted):
             raise SettingsError(f"{model} on Hugging Face has no weights as safetensors", fix=f"name {here}")
         size = sum(one.size or 0 for one in wanted) / 1e9
@@ -267,9 +265,8 @@ def hub_folder(model: str, *, download: bool = True) -> Path:
     except SettingsError:
         raise
     except Exception as error:  # whatever the network and the server come up with
+        fix = f"check the id and the network (with terms: hf auth login), or name {here}"
         raise SettingsError(
             f"there is no model folder {model}, and Hugging Face doesn't give a model of that id: {in_words(error)}",
-            fix=_PACKAGED
-            if model == SMOLLM2
-            else f"check the id and the network (with terms: hf auth login), or name {here}",
+            fix=_PACKAGED if model == SMOLLM2 else fix,
         ) from error

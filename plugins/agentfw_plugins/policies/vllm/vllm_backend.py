@@ -147,14 +147,10 @@ def engine_options(settings: VLLMSettings) -> dict[str, Any]:
         # Logprobs of the distribution that is sampled from, with temperature and top_p. At temperature 1 they cost what
         # the model's own do: vLLM's faster sampler takes part only where top_p or top_k cut something off.
         "logprobs_mode": "processed_logprobs",
-    }
-    if settings.gpus > 1:
-        options["tensor_parallel_size"] = settings.gpus
-    if settings.context is not None:
-        options["max_model_len"] = settings.context
-    if settings.sleep:
-        options["enable_sleep_mode"] = True
-    if not _has_gpu():
+        "tensor_parallel_size": settings.gpus if settings.gpus > 1 else None,
+        "max_model_len": settings.context,
+        "enable_sleep_mode": settings.sleep or None,
         # On a CPU, vLLM fails when it splits the prompt of a request with a seed.
-        options["enable_chunked_prefill"] = False
-    return options
+        "enable_chunked_prefill": None if _has_gpu() else False,
+    }
+    return {name: value for name, value in options.items() if value is not None}
