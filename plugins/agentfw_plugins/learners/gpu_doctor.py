@@ -235,9 +235,9 @@ def _training(device: str, sizes: Sizes, policy: Sequence[str]) -> Row:
         asked = [json.dumps({"prompt": f"Tell me about meeting {number}."}) for number in range(8)]
         (home / "tasks.jsonl").write_text("\n".join(asked) + "\n", "utf-8")
         words = ["train", str(home / "tasks.jsonl"), "--model", str(model), "--reward", f"{home}/reward.py:short"]
-        given = ["samples=2", "tasks=2", "evaluation.tasks=2", "evaluation.every=100", "sampling.max_tokens=8"]
-        if sizes is _LARGE:
-            given = ["samples=8", "tasks=8", "evaluation.tasks=8", "evaluation.every=100", "sampling.max_tokens=128"]
+        many, longest = (8, 128) if sizes is _LARGE else (2, 8)
+        given = [f"samples={many}", f"tasks={many}", f"evaluation.tasks={many}", "evaluation.every=100"]
+        given += [f"sampling.max_tokens={longest}"]
         words += ["--updates", "3", "--runs", str(home / "runs"), "--quiet", *policy]
         words += [word for each in [*given, f"learner.device={device}"] for word in ("--set", each)]
         done = subprocess.run([sys.executable, "-m", "agentfw", *words], capture_output=True, text=True)

@@ -53,10 +53,10 @@ class Ranks:
         """
         loads = [0] * self.size
         mine: list[list[tuple[int, Item]]] = [[] for _ in range(self.size)]
-        for number in sorted(range(len(items)), key=lambda number: (-cost(items[number]), number)):
-            who = min(range(self.size), key=lambda rank: (loads[rank], rank))
-            loads[who] += cost(items[number])
-            mine[who].append((number, items[number]))
+        for number, item in sorted(enumerate(items), key=lambda each: -cost(each[1])):
+            who = loads.index(min(loads))
+            loads[who] += cost(item)
+            mine[who].append((number, item))
         if self.sharded and items:
             idle = -1, min(items, key=cost)
             return mine[self.rank] + [idle] * (max(map(len, mine)) - len(mine[self.rank]))
@@ -139,10 +139,9 @@ class Group:
         except BaseException:
             self.close()
             raise
-        address, patience = self.engine.host, self.settings.worker_patience
-        store = meeting(self.settings, address)
-        with self.together("join", address, store.port):
-            join(self.ranks, store, patience)
+        store = meeting(self.settings, self.engine.host)
+        with self.together("join", self.engine.host, store.port):
+            join(self.ranks, store, self.settings.worker_patience)
 
     @contextmanager
     def together(self, method: str, *arguments: Plain) -> Iterator[None]:

@@ -54,20 +54,17 @@ class ModelLearner(Learner):
     def __init__(
         self, settings: TrainableSettings, engine: Engine | None = None, *, learning_rate: float, rounds: int
     ) -> None:
-        self.settings = settings
-        self._ours = (
-            LocalEngine(f"0+{settings.workers}" if found_cards() else "auto", learns=True)
-            if engine is None and settings.workers > 1
-            else None
-        )
-        started = engine or self._ours
-        if started is not None and settings.device == "auto" and started.plan.own:
-            placed = {"device": started.plan.own}
-            if started.plan.no_trees and "packing" not in settings.model_fields_set:
+        self._ours: LocalEngine | None = None
+        if engine is None and settings.workers > 1:
+            engine = self._ours = LocalEngine(f"0+{settings.workers}" if found_cards() else "auto", learns=True)
+        if engine is not None and settings.device == "auto" and engine.plan.own:
+            placed = {"device": engine.plan.own}
+            if engine.plan.no_trees and "packing" not in settings.model_fields_set:
                 placed["packing"] = "plain"
-            self.settings = settings = settings.model_copy(update=placed)
+            settings = settings.model_copy(update=placed)
+        self.settings = settings
         worker = f"{LearnerWorker.__module__}:{LearnerWorker.__name__}"
-        self._group = Group(started, settings, worker, learning_rate) if started and settings.workers > 1 else None
+        self._group = Group(engine, settings, worker, learning_rate) if engine and settings.workers > 1 else None
         self._learning_rate, self._rounds = learning_rate, rounds
         self._seeds = Seeds(settings.seed).child("learner")
         self._folder = Path()

@@ -127,9 +127,9 @@ class TokenRow:
         self.advantages += [advantage] * len(tokens)
 
 
-def sequences_of(episode: Episode, advantages: Mapping[int, float], *, one_advantage: bool) -> Iterator[TokenRow]:
+def sequences_of(episode: Episode, advantages: Mapping[int, float], *, one_advantage: bool) -> list[TokenRow]:
     """The sequences of an episode. With `one_advantage`, turns of another advantage begin a new one."""
-    made: TokenRow | None = None
+    rows: list[TokenRow] = []
     for turn in episode.turns:
         if not turn.token_ids or turn.index not in advantages:
             continue
@@ -138,19 +138,16 @@ def sequences_of(episode: Episode, advantages: Mapping[int, float], *, one_advan
                 f"turn {turn.index} of episode {episode.id} has no logprobs, which both libraries need",
                 fix="train with a policy that returns them, such as transformers or vllm",
             )
-        value, before = advantages[turn.index], [] if made is None else [*made.prompt, *made.response]
-        goes_on = made is not None and list(turn.prompt_ids[: len(before)]) == before
-        if made is None or not goes_on or (one_advantage and value != made.advantages[0]):
-            if made is not None:
-                yield made
-            made = TokenRow(list(turn.prompt_ids), version=turn.version)
-        else:
+        value, before = advantages[turn.index], [*rows[-1].prompt, *rows[-1].response] if rows else []
+        goes_on = bool(rows) and list(turn.prompt_ids[: len(before)]) == before
+        if goes_on and not (one_advantage and value != rows[-1].advantages[0]):
             between = turn.prompt_ids[len(before) :]
-            made.add(between, [0.0] * len(between), value if one_advantage else 0.0, 0)
-        made.add(turn.token_ids, turn.logprobs, value, 1)
-        made.turns.append(turn.index)
-    if made is not None:
-        yield made
+            rows[-1].add(between, [0.0] * len(between), value if one_advantage else 0.0, 0)
+        else:
+            rows.append(TokenRow(list(turn.prompt_ids), version=turn.version))
+        rows[-1].add(turn.token_ids, turn.logprobs, value, 1)
+        rows[-1].turns.append(turn.index)
+    return rows
 
 
 def rows_of(run: RunFolder, update: int, library: Library) -> Iterator[dict[str, Any]]:

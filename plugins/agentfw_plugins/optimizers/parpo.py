@@ -158,10 +158,8 @@ class PARPO(Relative[PARPOSettings]):
         if users:
             self.figures["anchored"] = sum(judged) / max(len(judged), 1)
             self.figures["warming"] = mean([float(not self._counts(name)) for name in users])
-        for name, parts in users.items():
-            self.anchors[name] = self._updated(self.anchors.get(name), parts)
-        if users:
-            anchors = [self.anchors[name] for name in users]
+            anchors = [self._updated(self.anchors.get(name), parts) for name, parts in users.items()]
+            self.anchors |= dict(zip(users, anchors, strict=True))
             self.figures["anchor_mean"] = mean([anchor.mean for anchor in anchors])
             self.figures["anchor_spread"] = mean([math.sqrt(anchor.variance) for anchor in anchors])
         return throughout(groups, values)

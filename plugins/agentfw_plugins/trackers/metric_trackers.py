@@ -229,14 +229,10 @@ def _client(store: str) -> Any:
 
 
 def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    if isinstance(value, Mapping):
-        items: Any = value.items()
-    elif isinstance(value, list | tuple):
-        items = enumerate(value)
-    else:
+    if not isinstance(value, Mapping | list | tuple):
         yield path, value if isinstance(value, str) else json.dumps(value)
         return
-    for key, inner in items:
+    for key, inner in value.items() if isinstance(value, Mapping) else enumerate(value):
         yield from _flat(inner, f"{path}.{key}" if path else str(key))
 
 
