@@ -35,11 +35,10 @@ class Weights:
         self._tuned: Any = None  # the base with separate adapters
         self._count = 0
 
-    def of_base(self) -> PreTrainedModel:
-        return self._loaded(self.base)
-
-    def of(self, adapter: Path) -> PreTrainedModel:
-        """The model with an adapter, or the full model in a folder."""
+    def of(self, adapter: Path | None) -> PreTrainedModel:
+        """The base, the base with an adapter, or the full model in a folder."""
+        if adapter is None:
+            return self._loaded(self.base)
         if not (adapter / "adapter_config.json").is_file():
             if not ((adapter / "config.json").is_file() and has_weights(adapter)):
                 raise SettingsError(
@@ -90,7 +89,7 @@ class Weights:
         before = self._tuned
         try:
             if before is None:
-                tuned = PeftModel.from_pretrained(self.of_base(), adapter, adapter_name=name)
+                tuned = PeftModel.from_pretrained(self.of(None), adapter, adapter_name=name)
             else:
                 tuned = before
                 tuned.load_adapter(adapter, adapter_name=name)

@@ -101,7 +101,7 @@ class TransformersPolicy(Policy):
         self._apart: tuple[Weights, Engine] | None = None
         """The base with the adapters of policies that are beside this one."""
         self._engine = Engine(
-            lambda _: self._weights.of_base() if start is None else self._weights.of(start.folder),
+            lambda _: self._weights.of(None if start is None else start.folder),
             self._chat.end_ids,
             self.settings.batch,
             self.settings.model if start is None else start.version,

@@ -73,11 +73,6 @@ class _Layer(NamedTuple):
     cap: float | None  # if set, a score x is cap tanh(x / cap)
     sinks: Tensor | None  # [heads]: one more score of each head, which belongs to no token
 
-    @property
-    def by_hand(self) -> bool:
-        """Whether no kernel computes it."""
-        return self.cap is not None or self.sinks is not None
-
 
 @dataclass(slots=True)
 class Plan:
@@ -244,14 +239,15 @@ def _read(query: Tensor, keys: Tensor, values: Tensor, start: int, layer: _Layer
     import torch.nn.functional as functional
 
     length = query.shape[2]
+    by_hand = layer.cap is not None or layer.sinks is not None  # no kernel computes these
     # By hand, blocks are computed one by one where the order of adding matters.
-    size = BLOCK if layer.by_hand and query.device.type == "cpu" else _AT_ONCE
+    size = BLOCK if by_hand and query.device.type == "cpu" else _AT_ONCE
     for offset in range(0, length, size):
         here = slice(offset, min(offset + size, length))
         first, seen = plan.seen(start + offset, start + here.stop, layer.window, query.device)
         some = slice(first, first + seen.shape[1])
         near, seen = keys[:, :, some], seen[:, : keys.shape[2] - first]
-        if layer.by_hand:
+        if by_hand:
             asked = query[:, :, here].unflatten(1, (keys.shape[1], -1))
             hidden = seen.new_zeros(seen.shape, dtype=query.dtype).masked_fill_(~seen, float("-inf"))
             answer[:, :, here] = _by_hand(asked, near, values[:, :, some], hidden, layer).flatten(1, 2)

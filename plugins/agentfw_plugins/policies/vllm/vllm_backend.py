@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -16,7 +15,6 @@ from agentfw.settings import OPERATIONAL, SHARED, VERSION
 
 from ...models import Precision, choose_device, computed_in, locate
 from ...models.chat import TEMPLATE_SETTING
-from ..local.sampling import Drawing
 
 Heard = Callable[[Sequence[int]], object]
 
@@ -88,18 +86,6 @@ class VLLMSettings(Settings):
     def at_once(self) -> int:
         """The number of concurrent requests. A GPU reads its weights once for all of them."""
         return self.concurrency or (256 if self.base_url or _has_gpu() else 64)
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    drawing: Drawing
-    end_ids: frozenset[int]
-    stop: Sequence[str] = ()
-    """Texts at which the answer ends. The token that completes one is part of it."""
-
-    def ended(self, token_ids: Sequence[int], reason: str | None) -> bool:
-        """Whether an answer ended by itself, given vLLM's reason, and not at its limit."""
-        return token_ids[-1] in self.end_ids or bool(self.stop and reason == "stop")
 
 
 _RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # what vLLM takes as the maximum rank of adapters

@@ -26,7 +26,7 @@ from agentfw.errors import AgentfwError, SettingsError
 from ...models import Chat, Start, check_adapter, choose_device, locate
 from ...models.locate import four_bit_folder
 from ..local.sampling import Drawing, Telling
-from .vllm_backend import Heard, Question, VLLMSettings, beside
+from .vllm_backend import Heard, VLLMSettings, beside
 from .vllm_server import VLLMServer
 
 logger = logging.getLogger(__name__)
@@ -76,11 +76,10 @@ class VLLMPolicy(Policy):
         context = await self._opened()
         settings = self.settings
         drawing = Drawing.of(request, prompt, model=settings.model, context=context, limit=settings.max_tokens)
-        question = Question(drawing, self._chat.end_ids, tuple(filter(None, request.stop)))
         name, version = self._name, self._version
         self._flying[name] += 1
         try:
-            sampled = await self._backend.complete(question, name, heard)
+            sampled = await self._backend.complete(drawing, self._chat.end_ids, request.stop, name, heard)
         finally:
             self._flying[name] -= 1
             await self._unload_if_unused(name)

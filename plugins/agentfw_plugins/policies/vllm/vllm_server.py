@@ -18,7 +18,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,8 +27,8 @@ from ...protocols.answers import StreamedReply, read_usage
 from ...protocols.chat import ChatCompletions
 from ...protocols.protocol import Malformed
 from ..http.endpoint import Endpoint, Refused, key_in
-from ..local.sampling import Sampled
-from .vllm_backend import Heard, Question, VLLMSettings, engine_options
+from ..local.sampling import Drawing, Sampled
+from .vllm_backend import Heard, VLLMSettings, engine_options
 
 Answer = TypeVar("Answer")
 
@@ -90,8 +89,11 @@ class VLLMServer:
         assert self._context is not None
         return self._context
 
-    async def complete(self, question: Question, name: str, heard: Heard | None = None) -> Sampled:
-        drawing = question.drawing
+    async def complete(
+        self, drawing: Drawing, end_ids: frozenset[int], stop: Sequence[str], name: str, heard: Heard | None = None
+    ) -> Sampled:
+        """An answer. It ends at the first of these tokens and texts; the token that completes a text is part of it."""
+        stop = list(filter(None, stop))
         # A server that runs already may give the model's own logprobs, without temperature and top_p.
         known = not self.settings.base_url or (drawing.temperature in (0.0, 1.0) and drawing.top_p == 1.0)
         body = {
@@ -101,18 +103,32 @@ class VLLMServer:
             "temperature": drawing.temperature,
             "top_p": drawing.top_p,
             "seed": drawing.seed,
-            "stop_token_ids": sorted(question.end_ids),
+            "stop_token_ids": sorted(end_ids),
             "logprobs": 0,
             "return_token_ids": True,
         }
-        if question.stop:
-            body |= {"stop": list(question.stop), "include_stop_str_in_output": True}
+        if stop:
+            body |= {"stop": stop, "include_stop_str_in_output": True}
         streamed = None
         if heard is not None:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
             streamed = StreamedReply(ChatCompletions().reader, lambda choice: heard(_ids(choice)))
-        sampled = await self._completed(body, name, lambda reply: _sampled(reply, question, name), streamed)
-        return sampled if known else replace(sampled, logprobs=())
+
+        def read(reply: object) -> Sampled:
+            choice = _choice(reply)
+            ids, given = choice.get("token_ids"), choice.get("logprobs")
+            logprobs = given.get("token_logprobs") if isinstance(given, dict) else None
+            if not isinstance(ids, list) or not isinstance(logprobs, list) or len(ids) != len(logprobs) or not ids:
+                raise Malformed("the answer has no token ids with their logprobs")
+            if not all(isinstance(value, int | float) and math.isfinite(value) for value in logprobs):
+                raise Malformed("a logprob is not a number")
+            if (reason := choice.get("finish_reason")) == "abort":
+                raise Malformed("the server aborted the answer")
+            finish = "stop" if ids[-1] in end_ids or (stop and reason == "stop") else "length"
+            cached = read_usage(reply).cached if isinstance(reply, Mapping) else None
+            return Sampled(tuple(map(int, ids)), tuple(map(float, logprobs)) if known else (), finish, name, cached)
+
+        return await self._completed(body, name, read, streamed)
 
     async def score(self, prompt_ids: Sequence[int], token_ids: Sequence[int], name: str) -> list[float]:
         ids = [*prompt_ids, *token_ids]
@@ -306,18 +322,3 @@ def _choice(reply: object) -> Mapping[str, Any]:
 def _ids(choice: Mapping[str, Any]) -> list[int]:
     ids = choice.get("token_ids")
     return ids if isinstance(ids, list) and all(isinstance(one, int) for one in ids) else []
-
-
-def _sampled(reply: object, question: Question, version: str) -> Sampled:
-    choice = _choice(reply)
-    ids, given = choice.get("token_ids"), choice.get("logprobs")
-    logprobs = given.get("token_logprobs") if isinstance(given, dict) else None
-    if not isinstance(ids, list) or not isinstance(logprobs, list) or len(ids) != len(logprobs) or not ids:
-        raise Malformed("the answer has no token ids with their logprobs")
-    if not all(isinstance(value, int | float) and math.isfinite(value) for value in logprobs):
-        raise Malformed("a logprob is not a number")
-    if (reason := choice.get("finish_reason")) == "abort":
-        raise Malformed("the server aborted the answer")
-    finish = "stop" if question.ended(ids, reason) else "length"
-    cached = read_usage(reply).cached if isinstance(reply, Mapping) else None
-    return Sampled(tuple(map(int, ids)), tuple(map(float, logprobs)), finish, version, cached)
