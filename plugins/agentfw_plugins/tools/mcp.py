@@ -115,17 +115,13 @@ class MCPToolbox(Toolbox):
         return self._link
 
 
+_Request = Callable[["Client", str, dict[str, Any]], Awaitable[str]]
+
+
 class _MCPTool(Tool):
-    def __init__(
-        self,
-        box: MCPToolbox,
-        name: str,
-        description: str,
-        parameters: Mapping[str, Any],
-        request: Callable[[Client, str, dict[str, Any]], Awaitable[str]],
-    ) -> None:
+    def __init__(self, box: MCPToolbox, name: str, words: str, schema: Mapping[str, Any], request: _Request) -> None:
         self._box, self._name, self._request = box, name, request
-        self.action = Action(box.settings.prefix + name, description, dict(parameters))
+        self.action = Action(box.settings.prefix + name, words, dict(schema))
         self.timeout = box.settings.timeout
 
     async def call(self, arguments: Mapping[str, Any]) -> str:
