@@ -28,6 +28,7 @@ from .settings import TrainableSettings
 
 Item = TypeVar("Item")
 
+_WORKER = f"{__package__}.descent:LearnerWorker"
 _JOINING = 120.0  # seconds within which all processes must have found one another, once each has loaded its libraries
 _TELLING = 10.0  # seconds that workers have to say why they failed, once one of them has
 
@@ -113,9 +114,8 @@ def leave() -> None:
 
 
 class Group:
-    def __init__(self, engine: Engine, settings: TrainableSettings, worker: str, *arguments: Plain) -> None:
-        """`worker` is the class of the workers, "package.module:Name", which gets the settings, these and its rank."""
-        self.engine, self.settings, self._factory, self._arguments = engine, settings, worker, arguments
+    def __init__(self, engine: Engine, settings: TrainableSettings, learning_rate: float) -> None:
+        self.engine, self.settings, self._learning_rate = engine, settings, learning_rate
         self.ranks = Ranks(0, settings.workers, settings.sharded)
         self._workers: list[Remote] = []
         self._threads = max(1, torch.get_num_threads() // settings.workers)
@@ -130,9 +130,8 @@ class Group:
         if on_gpus:
             fields["device"] = "cuda"  # each sees its own alone
         for rank in range(1, self.settings.workers):
-            name = f"learner worker {rank}"
-            given = [fields, *self._arguments, rank]
-            self._workers.append(self.engine.start(self._factory, given, name=name, resources=resources))
+            name, given = f"learner worker {rank}", [fields, self._learning_rate, rank]
+            self._workers.append(self.engine.start(_WORKER, given, name=name, resources=resources))
         try:
             for worker in self._workers:
                 worker.ready.result(self.settings.worker_patience)

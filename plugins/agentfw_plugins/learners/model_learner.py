@@ -34,7 +34,7 @@ from agentfw.seeds import Seeds
 
 from ..models import Chat, checkpoint, choose_device, locate, require_trainable
 from ..models.conversation import tagged
-from .descent import Descent, LearnerWorker, make_optimizer, optimizer_state, peak_memory, restore_optimizer
+from .descent import Descent, make_optimizer, optimizer_state, peak_memory, restore_optimizer
 from .group import Group, GroupLostError, Ranks
 from .lessons import Lesson, check_vocabulary, read_lessons, split
 from .losses import TokenLoss, made
@@ -63,8 +63,7 @@ class ModelLearner(Learner):
                 placed["packing"] = "plain"
             settings = settings.model_copy(update=placed)
         self.settings = settings
-        worker = f"{LearnerWorker.__module__}:{LearnerWorker.__name__}"
-        self._group = Group(engine, settings, worker, learning_rate) if engine and settings.workers > 1 else None
+        self._group = Group(engine, settings, learning_rate) if engine and settings.workers > 1 else None
         self._learning_rate, self._rounds = learning_rate, rounds
         self._seeds = Seeds(settings.seed).child("learner")
         self._folder = Path()
