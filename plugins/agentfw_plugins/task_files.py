@@ -32,15 +32,10 @@ Row = dict[str, Any]
 def tasks_of(rows: Sequence[Row], count: int, seed: int, split: str) -> list[Task]:
     """The tasks of the first `count` rows of a split."""
     seeds = Seeds(seed).child(split)
+    whose = [(str(row.get("user", "user")), str(row.get("query", ""))) for row in rows[:count]]
     return [
-        Task(
-            index,
-            seeds.integer("task", index),
-            user=str(row.get("user", "user")),
-            split=split,
-            query=str(row.get("query", "")),
-        )
-        for index, row in enumerate(rows[:count])
+        Task(index, seeds.integer("task", index), user=user, split=split, query=query)
+        for index, (user, query) in enumerate(whose)
     ]
 
 

@@ -164,11 +164,8 @@ def _schema(prompt: Prompt) -> dict[str, Any]:
 def unknown_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
     """What is wrong with the names of the arguments. Nothing, where the schema leaves open what there may be."""
     known = schema.get("properties")
-    if (
-        not isinstance(known, Mapping)
-        or schema.get("additionalProperties", False) is not False
-        or _OPEN & schema.keys()
-    ):
+    is_open = schema.get("additionalProperties", False) is not False or _OPEN & schema.keys()
+    if is_open or not isinstance(known, Mapping):
         return []
     found = []
     for name in [name for name in arguments if name not in known][:_MOST]:

@@ -85,22 +85,15 @@ class OtelTracker(Tracker):
             case PolicyCall():
                 self._policy_call(operation)
             case ToolCall():
-                call = operation
-                attributes = {
-                    **self._about("execute_tool"),
-                    "gen_ai.tool.name": call.name,
-                    "gen_ai.tool.type": "function",
-                }
+                name = operation.name
+                attributes = {**self._about("execute_tool"), "gen_ai.tool.name": name, "gen_ai.tool.type": "function"}
                 if self.settings.content:
-                    attributes["gen_ai.tool.call.arguments"] = json.dumps(call.arguments, default=str)
-                    attributes["gen_ai.tool.call.result"] = call.answer
-                self._span(call, f"execute_tool {call.name}", attributes)
+                    attributes["gen_ai.tool.call.arguments"] = json.dumps(operation.arguments, default=str)
+                    attributes["gen_ai.tool.call.result"] = operation.answer
+                self._span(operation, f"execute_tool {name}", attributes)
             case Recall():
-                attributes = {
-                    **self._about("retrieval"),
-                    "gen_ai.data_source.id": operation.name,
-                    "agentfw.recalled": len(operation.found),
-                }
+                attributes = {**self._about("retrieval"), "gen_ai.data_source.id": operation.name}
+                attributes["agentfw.recalled"] = len(operation.found)
                 if self.settings.content:
                     documents = [{"content": found.text, "score": found.score} for found in operation.found]
                     attributes["gen_ai.retrieval.query.text"] = operation.query.text

@@ -156,14 +156,9 @@ class TinyPolicy(Policy):
         return NumpyLlama.load(adapter or self._folder) if whole else NumpyLlama.load(self._folder, adapter)
 
     async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
-        require_readable(
-            prompt_ids,
-            token_ids,
-            model=self.settings.model,
-            vocabulary=self._model.vocabulary,
-            context=self._model.context,
-        )
-        return tuple(float(value) for value in self._model.logprobs(prompt_ids, token_ids))
+        name, model = self.settings.model, self._model
+        require_readable(prompt_ids, token_ids, model=name, vocabulary=model.vocabulary, context=model.context)
+        return tuple(float(value) for value in model.logprobs(prompt_ids, token_ids))
 
     async def close(self) -> None:
         if self._work is not None:
