@@ -24,17 +24,8 @@ from agentfw import Generation, Host, Policy, Request, Settings
 from agentfw.errors import SettingsError
 from agentfw.settings import OPERATIONAL, SHARED, VERSION
 
-from ...models import (
-    Chat,
-    Device,
-    Precision,
-    Start,
-    choose_device,
-    fix_order_of_adding,
-    has_weights,
-    locate,
-    require_loadable,
-)
+from ...models import Chat, Device, Precision, Start, locate
+from ...models.base import choose_device, fix_order_of_adding, has_weights, require_loadable
 from ...models.chat import TEMPLATE_SETTING
 from ...models.sampling_weights import Weights
 from .sampling import Constraint, Drawing, Schemas, Telling, require_readable
