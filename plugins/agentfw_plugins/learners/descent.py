@@ -55,21 +55,6 @@ class Piece:
     of_episode: torch.Tensor | None = None
 
 
-def backward(network: Network, piece: Piece, loss: Loss, figures: Figures, *, idle: bool = False) -> None:
-    """Add the gradient of a piece to that of the network's parameters, and its figures to the others.
-
-    An idle piece adds nothing: it is there because other processes wait in each layer for this one.
-    """
-    logprobs, entropy = network.logprobs(piece.packed, temperature=piece.temperature)
-    if idle:
-        (logprobs.sum() * 0.0).backward()
-        return
-    figures.add("entropy", entropy)
-    before = logprobs.detach() if piece.before is None else piece.before
-    known = piece.advantages, piece.weights, piece.turns, piece.sampled, piece.base, piece.baseline, piece.of_episode
-    loss_of(loss, Terms(logprobs, before, *known, piece.teacher), figures).backward()
-
-
 @dataclass
 class Descent:
     """A network, its optimizer, and the number of steps taken so far."""
@@ -202,8 +187,16 @@ class Descent:
                 piece.baseline = self._tensor(baselines[list(piece.lessons)].astype(numpy.float32))
         ranks, mine = self.network.ranks, Figures()
         for number, piece in ranks.share(pieces, _cost):
-            backward(self.network, piece, kind.loss, mine, idle=number < 0)
-            self._done += number >= 0
+            logprobs, entropy = self.network.logprobs(piece.packed, temperature=piece.temperature)
+            if number < 0:  # a piece that adds nothing, because other processes wait in each layer for this one
+                (logprobs.sum() * 0.0).backward()
+            else:
+                mine.add("entropy", entropy)
+                before = logprobs.detach() if piece.before is None else piece.before
+                known = piece.advantages, piece.weights, piece.turns, piece.sampled, piece.base, piece.baseline
+                terms = Terms(logprobs, before, *known, piece.of_episode, piece.teacher)
+                loss_of(kind.loss, terms, mine).backward()
+                self._done += 1
             self.tell(self._done, self._planned)
         ranks.add_up(parameters)
         for figures in ranks.gather(json.dumps(asdict(mine)).encode()):
