@@ -75,10 +75,6 @@ class Ranks:
         distributed.all_gather(rows, row)
         return [row[: int(length)].numpy().tobytes() for row, length in zip(rows, lengths, strict=True)]
 
-    def least(self, value: int) -> int:
-        """The smallest of the processes' values, so that all cut their work in the same way."""
-        return min(int(each) for each in self.gather(str(value).encode()))
-
     def add_up(self, parameters: Sequence[torch.nn.Parameter]) -> None:
         """Replace each gradient by the sum over all processes. Divided weights have been added up by the way back."""
         if self.size == 1 or self.sharded:

@@ -206,11 +206,10 @@ class Network:
         The turns alone decide how large, so that a training that goes on cuts them in the same way.
         """
         settings = self.settings
-        if settings.tokens is not None or len(turns) < 2:
-            pass
-        elif not self._tree:
+        is_open = settings.tokens is None and len(turns) > 1
+        if is_open and not self._tree:
             self.piece_size = min(FEWEST, self.room())
-        else:
+        elif is_open:
             storing = self.device == "cpu" if settings.checkpointing is None else not settings.checkpointing
             self.piece_size = choose_size(turns, self.room(storing=storing), self.ranks.size)
             if storing and settings.checkpointing is None and self.ranks.size == 1:
@@ -244,7 +243,9 @@ class Network:
             there, sharing = torch.cuda.mem_get_info(self.device)[0] + unused, 1
         there -= 3 * sum(here(weight).nbytes for weight in trained)  # gradients and optimizer state
         available = max(0, int(there * _SHARE[self.device.partition(":")[0]]))
-        return self.ranks.least(max(1, int(available / sharing / needed)))
+        size = max(1, int(available / sharing / needed))
+        # The least of all processes, so that all cut their work in the same way.
+        return min(int(each) for each in self.ranks.gather(str(size).encode()))
 
     def _measure(self) -> float:
         """Bytes that autograd stores per token until the backward pass, if it stores all activations."""
