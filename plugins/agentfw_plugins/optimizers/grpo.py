@@ -178,13 +178,8 @@ class DAPO(GRPO):
 
     - Dynamic sampling: groups whose rewards are all equal are left out, and `missing` asks for others in their place
       until the batch is full, or `resample` times the batch has been played besides.
-    - Overlong reward shaping: an answer that comes close to `max_answer` tokens loses reward, up to `overlong_penalty`:
-
-          0                                   up to max_answer - overlong_buffer tokens
-          -penalty x (excess / buffer)        up to max_answer
-          -penalty                            beyond it
-
-      In an episode of several turns the longest answer counts, so the loss of reward never exceeds the penalty.
+    - Overlong reward shaping: an answer of more than max_answer - overlong_buffer tokens loses reward, linearly up to
+      `overlong_penalty` at `max_answer`. In an episode of several turns the longest answer counts.
     - Overlong filtering: with `mask_truncated` answers that were cut off at the maximum length get no advantage. Their
       reward says little about the tokens that are there. The episode still counts in the comparison.
     """
@@ -259,8 +254,8 @@ class GDPO(Relative[GDPOSettings]):
     """Each reward component is normalised within its group, then the components are added up and whitened.
 
     A' = sum of w_k nrm(r_k) over the components, with nrm by mean and standard deviation of the group. A = A' /
-    (standard deviation of A' over the batch). So a component with a small spread isn't drowned by one with a large
-    spread. Normalising a component cancels the run's weight of it. The weights given here are the ones that count.
+    (standard deviation of A' over the batch). Normalising a component cancels the run's weight of it. The weights given
+    here are the ones that count.
 
     In the paper, whitening also subtracts the batch's mean. That mean is zero, as it is in every group, so it is not
     subtracted here: rounding would turn the zeros of equal groups into tiny numbers that the learner has to compute.
@@ -393,9 +388,7 @@ class Turnwise(Relative[TurnwiseSettings]):
     to its whole episode; nothing is passed back from later turns. Turns whose rewards are all equal are left out,
     unless a KL penalty acts on them.
 
-    The importance ratio is capped at 10, also where the advantage is negative and clipping doesn't apply. The paper
-    gives neither its clipping ranges nor how it averages; the mean over all tokens (`token_mean`) and the ranges here
-    are common practice.
+    The paper gives neither its clipping ranges nor how it averages; those here are common practice.
     """
 
     def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:

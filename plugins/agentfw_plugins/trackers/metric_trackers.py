@@ -36,9 +36,8 @@ class WandbSettings(Settings):
 class WandbTracker(Tracker):
     """Logs a run's settings and metrics to Weights & Biases, offline unless `mode` is online.
 
-    Nothing leaves the machine unless `mode` is online. Offline, the records are in the run's folder and `wandb sync`
-    sends them. The parts of one run share one id, so they are joined there. Neither code nor git information is
-    recorded.
+    Offline, the records are in the run's folder and `wandb sync` sends them. The parts of one run share one id, so they
+    are joined there. Neither code nor git information is recorded.
 
         agentfw run inbox --tracker wandb
         wandb sync runs/2026-11-21-inbox-7f3a19c4/wandb/offline-run-*
