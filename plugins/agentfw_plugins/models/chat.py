@@ -271,12 +271,9 @@ class Chat:
         if _MARK not in text and _SPELLED not in text:
             return tuple(self._tokenizer(text, add_special_tokens=False)["input_ids"])
         ids: list[int] = []
-        start = 0
-        for found in self._control_pattern.finditer(text):
-            ids += self._ids_of_text(text[start : found.start()])
-            ids.append(self._tokenizer.convert_tokens_to_ids(found.group()))
-            start = found.end()
-        return (*ids, *self._ids_of_text(text[start:]))
+        for place, part in enumerate(re.split(f"({self._control_pattern.pattern})", text)):
+            ids += [self._tokenizer.convert_tokens_to_ids(part)] if place % 2 else self._ids_of_text(part)
+        return tuple(ids)
 
     def _ids_of_text(self, text: str) -> list[int]:
         """The tokens of a text without control tokens."""

@@ -32,6 +32,7 @@ import json
 import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -176,11 +177,8 @@ class CallTokens:
 
     def apart(self, text: str) -> list[str]:
         """The text in parts that can be tokenised one by one, without such a token in any."""
-        parts, start = list[str](), 0
-        for found in self._texts.finditer(text):
-            parts.append(text[start : found.start() + 1])
-            start = found.start() + 1
-        return [*parts, text[start:]]
+        cuts = [0, *(found.start() + 1 for found in self._texts.finditer(text)), len(text)]
+        return [text[start:end] for start, end in pairwise(cuts)]
 
 
 _UNFINISHED = "\ufffd"  # replacement character that an incomplete character decodes to

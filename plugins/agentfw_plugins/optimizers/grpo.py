@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, model_validator
@@ -324,13 +325,9 @@ class GiGPO(Relative[GiGPOSettings]):
 
     def state_of(self, episode: Episode, turn: Turn) -> tuple[str, ...]:
         """What the policy was shown for the first time."""
-        news: list[str] = []
-        for index in reversed(turn.shown):
-            message = episode.messages[index]
-            if message.role == "assistant":
-                break
-            news.append(message.content if self.settings.clock else _CLOCK.sub("", message.content))
-        return tuple(reversed(news))
+        shown = (episode.messages[index] for index in reversed(turn.shown))
+        news = [message.content for message in takewhile(lambda message: message.role != "assistant", shown)]
+        return tuple(text if self.settings.clock else _CLOCK.sub("", text) for text in reversed(news))
 
 
 class RoundwiseSettings(LossSettings):

@@ -126,14 +126,9 @@ def draw(
     `numbers` are uniform random numbers from 0 to 1, one per row. A temperature of 0 takes the likeliest token.
     """
     size = max(1, _ELEMENTS[logits.device.type] // logits.shape[-1])
-    token_ids: list[int] = []
-    logprobs: list[float] = []
-    for start in range(0, len(logits), size):
-        some = slice(start, start + size)
-        drawn = _draw(logits[some], temperatures[some], top_ps[some], numbers[some])
-        token_ids += drawn[0]
-        logprobs += drawn[1]
-    return token_ids, logprobs
+    parts = [slice(start, start + size) for start in range(0, len(logits), size)]
+    drawn = [_draw(logits[some], temperatures[some], top_ps[some], numbers[some]) for some in parts]
+    return [token for ids, _ in drawn for token in ids], [value for _, logprobs in drawn for value in logprobs]
 
 
 def _draw(
