@@ -120,14 +120,13 @@ class Descent:
         counts = iter(weights(loss, lengths, [lesson.episode for lesson in lessons]))
         prepared: list[list[Piece]] = []
         for minibatch in minibatches:
-            placed = [(place, lesson, next(counts) * len(minibatches)) for place, lesson in enumerate(minibatch)]
             by_temperature: dict[float, list[tuple[int, Lesson, float]]] = defaultdict(list)
-            for each in placed:
-                if _teaches(each[1], loss):
-                    by_temperature[each[1].temperature].append(each)
-            prepared.append(
-                [piece for of, taught in sorted(by_temperature.items()) for piece in self._pieces(taught, of)]
-            )
+            for place, lesson in enumerate(minibatch):
+                count = next(counts) * len(minibatches)
+                if _teaches(lesson, loss):
+                    by_temperature[lesson.temperature].append((place, lesson, count))
+            parts = sorted(by_temperature.items())
+            prepared.append([piece for temperature, taught in parts for piece in self._pieces(taught, temperature)])
         return prepared
 
     def _pieces(self, taught: Sequence[tuple[int, Lesson, float]], temperature: float) -> list[Piece]:
