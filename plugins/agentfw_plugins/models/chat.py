@@ -260,7 +260,7 @@ class Chat:
     def _marked(self, value: Any) -> Any:
         """The value with a mark in each control token in its texts."""
         if isinstance(value, str):
-            return self._control_pattern.sub(lambda found: _broken(found.group()), value)
+            return self._control_pattern.sub(lambda found: found[0][:1] + _MARK + found[0][1:], value)
         if isinstance(value, Mapping):
             return {self._marked(key): self._marked(inner) for key, inner in value.items()}
         if isinstance(value, list | tuple):
@@ -278,7 +278,7 @@ class Chat:
     def _ids_of_text(self, text: str) -> list[int]:
         """The tokens of a text without control tokens."""
         for token in self._control:
-            text = text.replace(_broken(token), token)
+            text = text.replace(token[:1] + _MARK + token[1:], token)
         backend = self._tokenizer.backend_tokenizer
         backend.encode_special_tokens = True
         try:
@@ -293,10 +293,6 @@ def no_template(model: Path) -> SettingsError:
         f"the model {model} has no chat template",
         fix="set template to plain, chatml or a Jinja file, such as policy.template=plain; or use the instruct model",
     )
-
-
-def _broken(token: str) -> str:
-    return token[:1] + _MARK + token[1:]
 
 
 TEMPLATE_SETTING = (

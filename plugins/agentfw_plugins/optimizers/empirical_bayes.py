@@ -241,8 +241,8 @@ class EmpiricalBayes(Relative[EmpiricalBayesSettings]):
         values = [[0.0] * len(group) for group in groups]
         weights = {"base": self.settings.base_weight, "personal": self.settings.personal_weight}
         for track, histories in self.tracks.items():
+            # The groups with scores on this track: number and place of each sample that has some, and the rewards.
             about: list[list[tuple[int, int]]] = []
-            """The groups with scores on this track: number and place of each sample that has some."""
             rewards: list[list[tuple[str, float]]] = []
             for number, group in enumerate(groups):
                 said = [(place, scored) for place, scored in enumerate(group) if has_track(scored, track)]
