@@ -108,7 +108,7 @@ class ModelLearner(Learner):
         version = f"{self.settings.name}@{self._updates + 1}"
         minibatches = split(lessons, self.settings.minibatches, self._seeds.child(self._updates))
 
-        def save(folder: Path) -> None:
+        def write(folder: Path) -> None:
             self._write(descent.network, weights, folder, version)
             save_file(tensors, folder / "optimizer.safetensors")
             noted = {"updates": self._updates + 1, "steps": descent.steps, "kind": self.settings.optimizer}
@@ -123,7 +123,7 @@ class ModelLearner(Learner):
                 figures, weights, tensors, plain = self._learned(descent, minibatches, batch)
             if descent.steps == steps:
                 return None
-            checkpoint.write_folder(batch.folder, save)
+            checkpoint.write_folder(batch.folder, write)
         except BaseException:
             self._descent = None  # its weights are partly updated, so they must not be used any more
             raise
