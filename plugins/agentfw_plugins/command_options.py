@@ -66,7 +66,18 @@ def gateway_options(about: str) -> Callable[[Command], Command]:
 
 
 def spec_options(command: Command) -> Command:
-    """The options of a live run that change its spec, under the names that `gateway.live.opened` gives them."""
+    """The options of a live run that change its spec, under the names that `gateway.live.opened` gives them.
+
+    The folders of `--skill` are allowed before the command begins.
+    """
+
+    def approved(context: click.Context, parameter: click.Parameter, skills: tuple[str, ...]) -> tuple[str, ...]:
+        if skills and not context.resilient_parsing:
+            from agentfw.host.trust import require_trusted_skills
+
+            require_trusted_skills(skills, yes=bool(context.meta.get(__name__)))
+        return skills
+
     for option in (
         click.option("--spec", type=click.Path(path_type=Path), help="Spec file (TOML) to start from."),
         set_option,
@@ -76,37 +87,25 @@ def spec_options(command: Command) -> Command:
         click.option(
             "--reward", "rewards", multiple=True, metavar="NAME", help="Reward model to score with. Default: feedback."
         ),
+        click.option(
+            "--yes",
+            is_flag=True,
+            is_eager=True,  # before the folders are asked for
+            expose_value=False,
+            callback=lambda context, parameter, value: context.meta.update({__name__: value}),
+            help="Approve the folders of --skill, which you have read.",
+        ),
+        click.option(
+            "--skill",
+            "skills",
+            multiple=True,
+            metavar="FOLDER",
+            callback=approved,
+            help="Skills to offer: a folder with a SKILL.md, one of such folders, or an Agent Plugin. Can be repeated.",
+        ),
     ):
         command = option(command)
-    return _skill_options(command)
-
-
-def _skill_options(command: Command) -> Command:
-    """Add `--skill`, as `skills`, and `--yes`. The folders are allowed before the command begins."""
-
-    def approved(context: click.Context, parameter: click.Parameter, skills: tuple[str, ...]) -> tuple[str, ...]:
-        if skills and not context.resilient_parsing:
-            from agentfw.host.trust import require_trusted_skills
-
-            require_trusted_skills(skills, yes=bool(context.meta.get(__name__)))
-        return skills
-
-    command = click.option(
-        "--yes",
-        is_flag=True,
-        is_eager=True,  # before the folders are asked for
-        expose_value=False,
-        callback=lambda context, parameter, value: context.meta.update({__name__: value}),
-        help="Approve the folders of --skill, which you have read.",
-    )(command)
-    return click.option(
-        "--skill",
-        "skills",
-        multiple=True,
-        metavar="FOLDER",
-        callback=approved,
-        help="Skills to offer: a folder with a SKILL.md, one of such folders, or an Agent Plugin. Can be repeated.",
-    )(command)
+    return command
 
 
 def confirm(question: str, yes: bool, fix: str = "add --yes") -> None:

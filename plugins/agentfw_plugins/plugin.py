@@ -11,6 +11,10 @@ from agentfw.hookspecs import KnownPlugin
 from .registration import FolderPlugin, Registration, components_of
 
 component = components_of("agentfw_plugins")
+hook, learner, optimizer, policy, reward, tool, tracker = (
+    components_of(f"agentfw_plugins.{folder}")
+    for folder in ("hooks", "learners", "optimizers", "policies", "rewards", "tools", "trackers")
+)
 
 REGISTRATION = Registration(
     environments=[
@@ -18,199 +22,163 @@ REGISTRATION = Registration(
         component("sessions", "gateway.environment:Sessions", "Whoever talks with `agentfw serve`", settings=""),
     ],
     hooks=[
-        component("approve", "hooks.approve:Approve", "Asks a person before the named tools are called"),
-        component(
-            "budget",
-            "hooks.budget:Budget",
-            "Counts tokens and money of each user, key of a gateway and run, and limits them",
+        hook("approve", "approve:Approve", "Asks a person before the named tools are called"),
+        hook(
+            "budget", "budget:Budget", "Counts tokens and money of each user, key of a gateway and run, and limits them"
         ),
-        component("redact", "hooks.redact:Redact", "Strikes keys, passwords and card numbers out of what is recorded"),
+        hook("redact", "redact:Redact", "Strikes keys, passwords and card numbers out of what is recorded"),
     ],
     policies=[
-        component("scripted", "policies.scripted:ScriptedPolicy", "Follows a rule or a list of replies; no model"),
-        component("random", "policies.scripted:RandomPolicy", "Draws a valid action at random"),
-        component(
-            "tiny",
-            "policies.local.tiny_policy:TinyPolicy",
-            "The small language model that ships with agentfw, for calendars",
+        policy("scripted", "scripted:ScriptedPolicy", "Follows a rule or a list of replies; no model"),
+        policy("random", "scripted:RandomPolicy", "Draws a valid action at random"),
+        policy(
+            "tiny", "local.tiny_policy:TinyPolicy", "The small language model that ships with agentfw, for calendars"
         ),
-        component(
-            "openai",
-            "policies.http.openai_policy:OpenAIPolicy",
-            "Any OpenAI-compatible chat completions server, such as vLLM",
+        policy(
+            "openai", "http.openai_policy:OpenAIPolicy", "Any OpenAI-compatible chat completions server, such as vLLM"
         ),
-        component(
-            "pool",
-            "policies.pool.pool_policy:PoolPolicy",
-            "Several copies of a model policy, each in a process of its own",
-        ),
-        component(
+        policy("pool", "pool.pool_policy:PoolPolicy", "Several copies of a model policy, each in a process of its own"),
+        policy(
             "transformers",
-            "policies.local.transformers_policy:TransformersPolicy",
+            "local.transformers_policy:TransformersPolicy",
             "A language model in this process, on the CPU or a GPU; can be trained",
             extra="train",
             needs=("torch", "transformers", "peft"),
         ),
-        component(
+        policy(
             "vllm",
-            "policies.vllm.vllm_policy:VLLMPolicy",
+            "vllm.vllm_policy:VLLMPolicy",
             "A language model in vLLM, started here or elsewhere; can be trained",
             extra="train",
             needs=("transformers",),
         ),
     ],
     tools=[
-        component(
+        tool(
             "mcp",
-            "tools.mcp:MCPToolbox",
+            "mcp:MCPToolbox",
             "The tools of any MCP server, started here or at a URL",
-            settings="tools.mcp_link:MCPSettings",
+            settings="mcp_link:MCPSettings",
             extra="web",
             needs=("mcp",),
         ),
-        component(
-            "skills",
-            "tools.agent_skills:AgentSkills",
-            "Folders of Agent Skills, and Agent Plugins with their MCP servers",
-        ),
+        tool("skills", "agent_skills:AgentSkills", "Folders of Agent Skills, and Agent Plugins with their MCP servers"),
     ],
     rewards=[
-        component("utility", "rewards.measured:Utility", "What the environment itself paid", settings=""),
-        component(
-            "format", "rewards.measured:Format", "Whether each answer could be parsed and carried out", settings=""
-        ),
-        component(
-            "feedback", "rewards.measured:Feedback", "What the user said of the answers, good or bad", settings=""
-        ),
-        component(
-            "rubric",
-            "rewards.judges:Rubric",
-            "Any policy as a judge that compares samples of one task, by rules in words",
-        ),
-        component(
+        reward("utility", "measured:Utility", "What the environment itself paid", settings=""),
+        reward("format", "measured:Format", "Whether each answer could be parsed and carried out", settings=""),
+        reward("feedback", "measured:Feedback", "What the user said of the answers, good or bad", settings=""),
+        reward("rubric", "judges:Rubric", "Any policy as a judge that compares samples of one task, by rules in words"),
+        reward(
             "preference",
-            "rewards.preference:Preference",
+            "preference:Preference",
             "What this user likes, by a fitted preference model",
             extra="rewardmodels",
             needs=("safetensors",),
         ),
     ],
     optimizers=[
-        component(
-            "grpo", "optimizers.grpo:GRPO", "Each sample relative to the mean and the standard deviation of its group"
-        ),
-        component(
+        optimizer("grpo", "grpo:GRPO", "Each sample relative to the mean and the standard deviation of its group"),
+        optimizer(
             "dr_grpo",
-            "optimizers.grpo:GRPO",
+            "grpo:GRPO",
             "GRPO without the standard deviation, and with a constant length",
             settings="DrGRPOSettings",
         ),
-        component(
+        optimizer(
             "dapo",
-            "optimizers.grpo:DAPO",
+            "grpo:DAPO",
             "GRPO with a wider upper clipping range, a token-level mean, and without groups of equal rewards",
         ),
-        component("gspo", "optimizers.grpo:GRPO", "GRPO with one importance ratio per turn", settings="GSPOSettings"),
-        component(
+        optimizer("gspo", "grpo:GRPO", "GRPO with one importance ratio per turn", settings="GSPOSettings"),
+        optimizer(
             "cispo",
-            "optimizers.grpo:GRPO",
+            "grpo:GRPO",
             "GRPO in which the importance ratio is a truncated weight, so that no token is clipped away",
             settings="CISPOSettings",
         ),
-        component(
+        optimizer(
             "sapo",
-            "optimizers.grpo:GRPO",
+            "grpo:GRPO",
             "GRPO with a soft gate on the importance ratio instead of clipping",
             settings="SAPOSettings",
         ),
-        component("gdpo", "optimizers.grpo:GDPO", "Each reward component normalised separately, then summed"),
-        component("gigpo", "optimizers.grpo:GiGPO", "GRPO, and each turn relative to other turns in the same state"),
-        component(
+        optimizer("gdpo", "grpo:GDPO", "Each reward component normalised separately, then summed"),
+        optimizer("gigpo", "grpo:GiGPO", "GRPO, and each turn relative to other turns in the same state"),
+        optimizer(
             "parpo",
-            "optimizers.parpo:PARPO",
+            "parpo:PARPO",
             "Separate advantages for shared and personal rewards, the latter relative to each user's history",
         ),
-        component(
+        optimizer(
             "empirical_bayes",
-            "optimizers.empirical_bayes:EmpiricalBayes",
+            "empirical_bayes:EmpiricalBayes",
             "Each reward relative to the best guess of it, from the group, the user's history and all users",
         ),
-        component(
-            "reinforce",
-            "optimizers.grpo:Reinforce",
-            "Each sample relative to the mean and the standard deviation of the batch",
+        optimizer(
+            "reinforce", "grpo:Reinforce", "Each sample relative to the mean and the standard deviation of the batch"
         ),
-        component(
-            "roundwise", "optimizers.roundwise:Roundwise", "Each round relative to the same round of the other samples"
+        optimizer("roundwise", "grpo:Roundwise", "Each round relative to the same round of the other samples"),
+        optimizer("turnwise", "grpo:Turnwise", "Each turn relative to the same turn of the other samples"),
+        optimizer("imitation", "imitation:Imitation", "The same advantage for every answer of a demonstration"),
+        optimizer("kto", "imitation:KTO", "Good answers become likelier and bad ones less likely, without pairs"),
+        optimizer(
+            "dpo", "imitation:DPO", "The better of two answers to the same request becomes likelier than the other"
         ),
-        component(
-            "turnwise", "optimizers.roundwise:Turnwise", "Each turn relative to the same turn of the other samples"
-        ),
-        component(
-            "imitation", "optimizers.imitation:Imitation", "The same advantage for every answer of a demonstration"
-        ),
-        component(
-            "kto", "optimizers.imitation:KTO", "Good answers become likelier and bad ones less likely, without pairs"
-        ),
-        component(
-            "dpo",
-            "optimizers.imitation:DPO",
-            "The better of two answers to the same request becomes likelier than the other",
-        ),
-        component(
+        optimizer(
             "distillation",
-            "optimizers.distillation:Distillation",
+            "distillation:Distillation",
             "A teacher says of each token of the policy's answers how likely it is",
         ),
-        component(
+        optimizer(
             "hint",
-            "optimizers.distillation:Hint",
+            "distillation:Hint",
             "What people said of answers, as a signal for each token: the model, shown the hint, is its own teacher",
         ),
     ],
     learners=[
-        component(
+        learner(
             "lora",
-            "learners.model_learner:LoraLearner",
+            "model_learner:LoraLearner",
             "Policy gradients on an adapter, each unique token computed once",
-            settings="learners.settings:LoraSettings",
+            settings="settings:LoraSettings",
             extra="train",
             needs=("torch", "transformers", "peft", "safetensors"),
         ),
-        component(
+        learner(
             "sft",
-            "learners.model_learner:SftLearner",
+            "model_learner:SftLearner",
             "Supervised fine-tuning on demonstrations",
-            settings="learners.settings:SftSettings",
+            settings="settings:SftSettings",
             extra="train",
             needs=("torch", "transformers", "peft", "safetensors"),
         ),
     ],
     trackers=[
-        component(
+        tracker(
             "mlflow",
-            "trackers.metric_trackers:MLflowTracker",
+            "metric_trackers:MLflowTracker",
             "Logs settings and metrics to MLflow, in a local store or on a server",
             extra="track",
             needs=("mlflow", "sqlalchemy", "alembic"),
         ),
-        component(
+        tracker(
             "wandb",
-            "trackers.metric_trackers:WandbTracker",
+            "metric_trackers:WandbTracker",
             "Logs settings and metrics to Weights & Biases, offline by default",
             extra="track",
             needs=("wandb",),
         ),
-        component(
+        tracker(
             "mirror",
-            "trackers.metric_trackers:MirrorTracker",
+            "metric_trackers:MirrorTracker",
             "Keeps a copy of the run's folder in object storage, to resume and view it on other machines",
             extra="cloud",
             needs=("fsspec",),
         ),
-        component(
+        tracker(
             "otel",
-            "trackers.otel:OtelTracker",
+            "otel:OtelTracker",
             "Sends OpenTelemetry spans of turns, tool calls, recalls and scores",
             extra="otel",
             needs=("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),

@@ -24,8 +24,7 @@ TASKS_SETTING = (
     "and is evaluated on validation, and a run plays test."
 )
 """How the setting is described, wherever it is one."""
-SHARES = ("train",) * 8 + ("validation", "test")
-"""The splits of ten tasks in a row, where one file has all of them."""
+SHARES = ("train",) * 8 + ("validation", "test")  # the splits of ten tasks in a row, where one file has all of them
 
 Row = dict[str, Any]
 
@@ -33,15 +32,10 @@ Row = dict[str, Any]
 def tasks_of(rows: Sequence[Row], count: int, seed: int, split: str) -> list[Task]:
     """The tasks of the first `count` rows of a split."""
     seeds = Seeds(seed).child(split)
+    whose = [(str(row.get("user", "user")), str(row.get("query", ""))) for row in rows[:count]]
     return [
-        Task(
-            index,
-            seeds.integer("task", index),
-            user=str(row.get("user", "user")),
-            split=split,
-            query=str(row.get("query", "")),
-        )
-        for index, row in enumerate(rows[:count])
+        Task(index, seeds.integer("task", index), user=user, split=split, query=query)
+        for index, (user, query) in enumerate(whose)
     ]
 
 
@@ -57,21 +51,14 @@ def read_tasks(file: str, split: str, *, held_out: bool = False) -> Sequence[Row
             return rows
         return [row for number, row in enumerate(rows) if SHARES[number % len(SHARES)] == split]
     except OSError as error:
+        fix = "set it to a file with one task per line"
+        there = [other for other in ("validation", "test", "train") if Path(file.replace("{split}", other)).is_file()]
+        if there:
+            fix = f"write that file, or use another split that has one: in a run --set split={there[0]}"
+            fix += "" if there[0] == "train" else f", in a training --set evaluation.split={there[0]}"
         raise SettingsError(
-            f"environment.tasks: can't read {path}, the tasks of the split {split}: {error.strerror}",
-            fix=_other_splits(file) or "set it to a file with one task per line",
+            f"environment.tasks: can't read {path}, the tasks of the split {split}: {error.strerror}", fix=fix
         ) from None
-
-
-def _other_splits(file: str) -> str:
-    """How to use a split that has a file."""
-    there = [split for split in ("validation", "test", "train") if Path(file.replace("{split}", split)).is_file()]
-    if not there:
-        return ""
-    keys = f"in a run --set split={there[0]}"
-    if there[0] != "train":
-        keys += f", in a training --set evaluation.split={there[0]}"
-    return f"write that file, or use another split that has one: {keys}"
 
 
 @lru_cache(maxsize=8)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
+from operator import attrgetter
 from typing import Any, Literal
 
 import numpy
@@ -45,29 +46,13 @@ class Piece:
     advantages: torch.Tensor
     weights: torch.Tensor
     turns: torch.Tensor
-    lessons: tuple[int, ...]
-    """The place of each turn among the lessons that were cut into pieces together."""
+    lessons: tuple[int, ...]  # the place of each turn among the lessons that were cut into pieces together
     sampled: torch.Tensor | None
     teacher: torch.Tensor | None
     before: torch.Tensor | None = None
     base: torch.Tensor | None = None
     baseline: torch.Tensor | None = None
     of_episode: torch.Tensor | None = None
-
-
-def backward(network: Network, piece: Piece, loss: Loss, figures: Figures, *, idle: bool = False) -> None:
-    """Add the gradient of a piece to that of the network's parameters, and its figures to the others.
-
-    An idle piece adds nothing: it is there because other processes wait in each layer for this one.
-    """
-    logprobs, entropy = network.logprobs(piece.packed, temperature=piece.temperature)
-    if idle:
-        (logprobs.sum() * 0.0).backward()
-        return
-    figures.add("entropy", entropy)
-    before = logprobs.detach() if piece.before is None else piece.before
-    known = piece.advantages, piece.weights, piece.turns, piece.sampled, piece.base, piece.baseline, piece.of_episode
-    loss_of(loss, Terms(logprobs, before, *known, piece.teacher), figures).backward()
 
 
 @dataclass
@@ -82,7 +67,8 @@ class Descent:
     figures: Figures = field(default_factory=Figures)
     tell: Callable[[int, int], object] = lambda done, of: None
     """Called with the number of pieces that went back through the network, and of how many."""
-    _done: tuple[int, int] = (0, 0)
+    _done: int = 0
+    _planned: int = 0
 
     def learn(self, minibatches: Sequence[Sequence[Lesson]], loss: Loss, rounds: int) -> dict[str, float]:
         """Go through the minibatches `rounds` times, with a step for each that teaches anything; returns figures."""
@@ -106,7 +92,7 @@ class Descent:
         for piece, base in zip(based, self._logprobs(based, self.settings.reference), strict=True):
             piece.base = base
         steps = [step for step in zip(minibatches, prepared, others, strict=True) if step[1]]
-        self._done = 0, rounds * sum(len(minibatch) for _, minibatch, _ in steps)
+        self._done, self._planned = 0, rounds * sum(len(minibatch) for _, minibatch, _ in steps)
         gradients = [self._step(*step, kind) for _ in range(rounds) for step in steps]
         taught = [lesson.tokens for lesson in lessons if _teaches(lesson, loss)]
         trained = sum(len(tokens.sampled) for tokens in taught)
@@ -128,24 +114,20 @@ class Descent:
         }
 
     def _prepared(self, minibatches: Sequence[Sequence[Lesson]], loss: Loss) -> list[list[Piece]]:
-        """The pieces of each minibatch."""
+        """The pieces of each minibatch. Lessons that teach nothing count in the loss's mean, and aren't computed."""
         lessons = [lesson for minibatch in minibatches for lesson in minibatch]
         lengths = [len(lesson.tokens.sampled) for lesson in lessons]
         counts = iter(weights(loss, lengths, [lesson.episode for lesson in lessons]))
-        return [
-            self._prepare([(lesson, next(counts) * len(minibatches)) for lesson in minibatch], loss)
-            for minibatch in minibatches
-        ]
-
-    def _prepare(self, lessons: Sequence[tuple[Lesson, float]], loss: Loss) -> list[Piece]:
-        """The pieces of one minibatch. Lessons that teach nothing count in the loss's mean, and aren't computed."""
-        taught = [(place, *each) for place, each in enumerate(lessons) if _teaches(each[0], loss)]
-        temperatures = sorted({lesson.temperature for _, lesson, _ in taught})
-        return [
-            piece
-            for temperature in temperatures
-            for piece in self._pieces([each for each in taught if each[1].temperature == temperature], temperature)
-        ]
+        prepared: list[list[Piece]] = []
+        for minibatch in minibatches:
+            by_temperature: dict[float, list[tuple[int, Lesson, float]]] = defaultdict(list)
+            for place, lesson in enumerate(minibatch):
+                count = next(counts) * len(minibatches)
+                if _teaches(lesson, loss):
+                    by_temperature[lesson.temperature].append((place, lesson, count))
+            parts = sorted(by_temperature.items())
+            prepared.append([piece for temperature, taught in parts for piece in self._pieces(taught, temperature)])
+        return prepared
 
     def _pieces(self, taught: Sequence[tuple[int, Lesson, float]], temperature: float) -> list[Piece]:
         """The pieces of lessons with their places and weights, all of them at one temperature."""
@@ -204,8 +186,17 @@ class Descent:
                 piece.baseline = self._tensor(baselines[list(piece.lessons)].astype(numpy.float32))
         ranks, mine = self.network.ranks, Figures()
         for number, piece in ranks.share(pieces, _cost):
-            backward(self.network, piece, kind.loss, mine, idle=number < 0)
-            self._tell(1 if number >= 0 else 0)
+            logprobs, entropy = self.network.logprobs(piece.packed, temperature=piece.temperature)
+            if number < 0:  # a piece that adds nothing, because other processes wait in each layer for this one
+                (logprobs.sum() * 0.0).backward()
+            else:
+                mine.add("entropy", entropy)
+                before = logprobs.detach() if piece.before is None else piece.before
+                known = piece.advantages, piece.weights, piece.turns, piece.sampled, piece.base, piece.baseline
+                terms = Terms(logprobs, before, *known, piece.of_episode, piece.teacher)
+                loss_of(kind.loss, terms, mine).backward()
+                self._done += 1
+            self.tell(self._done, self._planned)
         ranks.add_up(parameters)
         for figures in ranks.gather(json.dumps(asdict(mine)).encode()):
             self.figures.include(Figures(**json.loads(figures)))
@@ -237,11 +228,6 @@ class Descent:
             means = numpy.array([sums[name] / counts[name] for name in names], dtype=numpy.float32)
             piece.of_episode = self._tensor(means)
 
-    def _tell(self, pieces: int) -> None:
-        done, of = self._done
-        self._done = done + pieces, of
-        self.tell(*self._done)
-
     def _rate(self, step: int) -> float:
         """The learning rate of a step, counted from 0: a linear warm-up, then half a cosine down to a tenth.
 
@@ -256,7 +242,6 @@ class Descent:
         return self.learning_rate
 
     def _logprobs(self, pieces: Sequence[Piece], of: Which) -> list[torch.Tensor]:
-        """The logprobs of each piece's sampled tokens, without gradients."""
         found: dict[int, torch.Tensor] = {}
         with torch.no_grad():
             for number, piece in self.network.ranks.share(pieces, _cost):
@@ -285,8 +270,7 @@ def _log_ratios(piece: Piece, logprobs: torch.Tensor, others: torch.Tensor | Non
     return sums
 
 
-def _cost(piece: Piece) -> int:
-    return piece.packed.computed
+_cost = attrgetter("packed.computed")
 
 
 def peak_memory(device: str) -> float:
@@ -363,7 +347,6 @@ class LearnerWorker:
             self._descent = Descent(network, make_optimizer(network), self._settings, self._learning_rate)
 
     async def go_on(self, weights: bytes, tensors: bytes, plain: dict[str, Any], steps: int) -> None:
-        """Continue from a version."""
         with _leaving():
             self._descent.network.take(load(weights))
             restore_optimizer(self._descent.optimizer, load(tensors), plain)

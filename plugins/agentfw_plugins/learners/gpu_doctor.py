@@ -1,10 +1,8 @@
 """`agentfw doctor gpu`: what the GPU of this machine does for a training, row by row, in about five minutes.
 
-Each row is a process of its own: one that fails or takes too long says so, and the others go on. A row is printed and
-kept as it ends, in `gpu.json` in the directory of runs. The weights of models are drawn here, so no network is needed.
+Each row is a process of its own: one that fails or takes too long says so, and the others go on. The weights of models
+are drawn here, so no network is needed.
 
-    agentfw doctor gpu
-    agentfw doctor gpu --row card --row flex
     python -m agentfw_plugins.learners.gpu_doctor flex cpu     # one row, in small
 """
 
@@ -12,10 +10,12 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import timeit
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib.util import find_spec
@@ -29,9 +29,7 @@ from ..models import choose_device, locate
 from ..models.checkpoint import OWN_CODE
 
 Row = dict[str, Any]
-_LIMIT = 240
-"""Seconds of one row on a GPU."""
-_MEGABYTE = 2**20
+_LIMIT = 240  # seconds of one row on a GPU
 
 
 class Sizes(NamedTuple):
@@ -39,11 +37,9 @@ class Sizes(NamedTuple):
 
     config: dict[str, int]
     vocabulary: int
-    trees: Sequence[tuple[int, int]]
-    """Tokens of the prompt, and of each of eight answers."""
+    trees: Sequence[tuple[int, int]]  # tokens of the prompt, and of each of eight answers
     heads: tuple[int, int, int]
-    copied: int
-    """MiB."""
+    copied: int  # MiB
 
 
 _LARGE = Sizes(
@@ -60,8 +56,7 @@ _LARGE = Sizes(
     (32, 8, 128),
     1024,
 )
-_SMALL = Sizes({}, 3136, [(60, 10), (200, 30)], (4, 2, 16), 8)
-"""On a CPU, where only whether a row runs is of interest."""
+_SMALL = Sizes({}, 3136, [(60, 10), (200, 30)], (4, 2, 16), 8)  # on a CPU, where only whether a row runs is of interest
 
 
 def examine(rows: Sequence[str] = (), device: str = "cuda") -> Iterator[Row]:
@@ -91,7 +86,6 @@ def examine(rows: Sequence[str] = (), device: str = "cuda") -> Iterator[Row]:
 
 
 def _card(device: str, sizes: Sizes) -> Row:
-    """The card, and the versions that matter."""
     import torch
     import transformers
 
@@ -109,7 +103,7 @@ def _copies(device: str, sizes: Sizes) -> Row:
 
     figures: Row = {}
     for pinned in (False, True) if device != "cpu" else (False,):
-        here = torch.empty(sizes.copied * _MEGABYTE, dtype=torch.uint8, pin_memory=pinned)
+        here = torch.empty(sizes.copied << 20, dtype=torch.uint8, pin_memory=pinned)
         there = torch.empty_like(here, device=device)
         for name, to, source in (("to the card", there, here), ("from the card", here, there)):
             seconds = _seconds(partial(to.copy_, source), device)
@@ -145,18 +139,13 @@ def _flex(device: str, sizes: Sizes) -> Row:
             output = attend(*parts)
             return [output, *(torch.autograd.grad(output, parts, upstream.to(dtype)) if backward else ())]
 
-        def by_mask(*parts: Any, seen: Any = seen) -> Any:
-            return torch.nn.functional.scaled_dot_product_attention(
-                *parts, attn_mask=seen, scale=width**-0.5, enable_gqa=True
-            )
-
-        def by_tree(*parts: Any, whole: Any = whole) -> Any:
-            return whole.attend(*parts, width**-0.5)
-
+        attention = torch.nn.functional.scaled_dot_product_attention
+        by_mask = partial(attention, attn_mask=seen, scale=width**-0.5, enable_gqa=True)
+        by_tree = partial(whole.attend, scale=width**-0.5)
         exact, tree = attended(torch.float32, by_mask), attended(torch.bfloat16, by_tree)
         names = ("output", "query", "key", "value")
-        apart = {name: round(_apart(a, b), 5) for name, a, b in zip(names, tree, exact, strict=False)}
-        rows.append({"tokens": count, **apart})
+        gaps = [float((a.float() - b.float()).norm() / b.float().norm()) for a, b in zip(tree, exact, strict=True)]
+        rows.append({"tokens": count, **{name: round(gap, 5) for name, gap in zip(names, gaps, strict=False)}})
         seconds = _seconds(partial(attended, torch.bfloat16, by_tree), device)
     return {"backward": backward, "apart from fp32": rows, "the last, s": round(seconds, 4)}
 
@@ -246,9 +235,9 @@ def _training(device: str, sizes: Sizes, policy: Sequence[str]) -> Row:
         asked = [json.dumps({"prompt": f"Tell me about meeting {number}."}) for number in range(8)]
         (home / "tasks.jsonl").write_text("\n".join(asked) + "\n", "utf-8")
         words = ["train", str(home / "tasks.jsonl"), "--model", str(model), "--reward", f"{home}/reward.py:short"]
-        given = ["samples=2", "tasks=2", "evaluation.tasks=2", "evaluation.every=100", "sampling.max_tokens=8"]
-        if sizes is _LARGE:
-            given = ["samples=8", "tasks=8", "evaluation.tasks=8", "evaluation.every=100", "sampling.max_tokens=128"]
+        many, longest = (8, 128) if sizes is _LARGE else (2, 8)
+        given = [f"samples={many}", f"tasks={many}", f"evaluation.tasks={many}", "evaluation.every=100"]
+        given += [f"sampling.max_tokens={longest}"]
         words += ["--updates", "3", "--runs", str(home / "runs"), "--quiet", *policy]
         words += [word for each in [*given, f"learner.device={device}"] for word in ("--set", each)]
         done = subprocess.run([sys.executable, "-m", "agentfw", *words], capture_output=True, text=True)
@@ -284,22 +273,16 @@ def _drawn(folder: Path, device: str, sizes: Sizes, vocabulary: int) -> Path:
     return folder
 
 
-def _seconds(run: Callable[[], object], device: str, repeats: int = 5) -> float:
-    """The median, without the first run."""
+def _seconds(run: Callable[[], object], device: str) -> float:
+    """The median of five runs, after a first one that doesn't count."""
     import torch
 
-    found = []
-    for _ in range(repeats + 1):
-        began = time.perf_counter()
+    def waited() -> None:
         run()
         if device != "cpu":
             torch.cuda.synchronize()
-        found.append(time.perf_counter() - began)
-    return sorted(found[1:])[repeats // 2]
 
-
-def _apart(one: Any, other: Any) -> float:
-    return float((one.float() - other.float()).norm() / other.float().norm())
+    return statistics.median(timeit.repeat(waited, number=1, repeat=6)[1:])
 
 
 if __name__ == "__main__":

@@ -4,9 +4,8 @@ Each process has the network and an optimizer. Of a step's pieces each computes 
 all processes, and then each takes the same step. With `learner.sharded` a process holds only a part of the base's
 weights (models/sharding.py), so a model can be trained that fits no single card.
 
-This process leads. It tells the workers what comes next, does the same itself, and waits for them (`Group.together`).
-If a worker ends or fails, so does the group: whoever waits for it learns it from the closed connection. The learner
-then starts a new group from the last complete version. What crosses is plain values and bytes of safetensors.
+This process leads. If a worker ends or fails, so does the group: whoever waits for it learns it from the closed
+connection. The learner then starts a new group from the last complete version.
 """
 
 from __future__ import annotations
@@ -29,10 +28,9 @@ from .settings import TrainableSettings
 
 Item = TypeVar("Item")
 
-_JOINING = 120.0
-"""Seconds within which all processes must have found one another, once each has loaded its libraries."""
-_TELLING = 10.0
-"""Seconds that workers have to say why they failed, once one of them has."""
+_WORKER = f"{__package__}.descent:LearnerWorker"
+_JOINING = 120.0  # seconds within which all processes must have found one another, once each has loaded its libraries
+_TELLING = 10.0  # seconds that workers have to say why they failed, once one of them has
 
 
 class GroupLostError(AgentfwError):
@@ -56,10 +54,10 @@ class Ranks:
         """
         loads = [0] * self.size
         mine: list[list[tuple[int, Item]]] = [[] for _ in range(self.size)]
-        for number in sorted(range(len(items)), key=lambda number: (-cost(items[number]), number)):
-            who = min(range(self.size), key=lambda rank: (loads[rank], rank))
-            loads[who] += cost(items[number])
-            mine[who].append((number, items[number]))
+        for number, item in sorted(enumerate(items), key=lambda each: -cost(each[1])):
+            who = loads.index(min(loads))
+            loads[who] += cost(item)
+            mine[who].append((number, item))
         if self.sharded and items:
             idle = -1, min(items, key=cost)
             return mine[self.rank] + [idle] * (max(map(len, mine)) - len(mine[self.rank]))
@@ -76,10 +74,6 @@ class Ranks:
         row[: len(data)] = torch.frombuffer(bytearray(data), dtype=torch.uint8)
         distributed.all_gather(rows, row)
         return [row[: int(length)].numpy().tobytes() for row, length in zip(rows, lengths, strict=True)]
-
-    def least(self, value: int) -> int:
-        """The smallest of the processes' values, so that all cut their work in the same way."""
-        return min(int(each) for each in self.gather(str(value).encode()))
 
     def add_up(self, parameters: Sequence[torch.nn.Parameter]) -> None:
         """Replace each gradient by the sum over all processes. Divided weights have been added up by the way back."""
@@ -116,17 +110,13 @@ def leave() -> None:
 
 
 class Group:
-    """This process and its workers."""
-
-    def __init__(self, engine: Engine, settings: TrainableSettings, worker: str, *arguments: Plain) -> None:
-        """`worker` is the class of the workers, "package.module:Name", which gets the settings, these and its rank."""
-        self.engine, self.settings, self._factory, self._arguments = engine, settings, worker, arguments
+    def __init__(self, engine: Engine, settings: TrainableSettings, learning_rate: float) -> None:
+        self.engine, self.settings, self._learning_rate = engine, settings, learning_rate
         self.ranks = Ranks(0, settings.workers, settings.sharded)
         self._workers: list[Remote] = []
         self._threads = max(1, torch.get_num_threads() // settings.workers)
 
     def start(self) -> None:
-        """Start the workers, and meet them."""
         self.close()
         on_gpus = self.settings.device != "cpu" and torch.cuda.is_available()
         resources = Resources(self._threads, 1.0 if on_gpus else 0.0, learns=True)
@@ -136,19 +126,17 @@ class Group:
         if on_gpus:
             fields["device"] = "cuda"  # each sees its own alone
         for rank in range(1, self.settings.workers):
-            name = f"learner worker {rank}"
-            given = [fields, *self._arguments, rank]
-            self._workers.append(self.engine.start(self._factory, given, name=name, resources=resources))
+            name, given = f"learner worker {rank}", [fields, self._learning_rate, rank]
+            self._workers.append(self.engine.start(_WORKER, given, name=name, resources=resources))
         try:
             for worker in self._workers:
                 worker.ready.result(self.settings.worker_patience)
         except BaseException:
             self.close()
             raise
-        address, patience = self.engine.host, self.settings.worker_patience
-        store = meeting(self.settings, address)
-        with self.together("join", address, store.port):
-            join(self.ranks, store, patience)
+        store = meeting(self.settings, self.engine.host)
+        with self.together("join", self.engine.host, store.port):
+            join(self.ranks, store, self.settings.worker_patience)
 
     @contextmanager
     def together(self, method: str, *arguments: Plain) -> Iterator[None]:
@@ -176,7 +164,6 @@ class Group:
             torch.set_num_threads(threads)
 
     def close(self, *, kill: bool = False) -> None:
-        """End the workers."""
         leave()
         for worker in self._workers:
             worker.kill() if kill else worker.stop()

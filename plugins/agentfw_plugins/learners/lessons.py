@@ -26,8 +26,6 @@ Hinted = Callable[[Episode, Turn], Sequence[int]]
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """One turn to learn from."""
-
     tokens: TurnTokens
     advantage: float
     sampler: tuple[float, ...]
@@ -49,17 +47,13 @@ def lesson_from(plain: Mapping[str, Any]) -> Lesson:
     return Lesson(**{**plain, **values, "tokens": TurnTokens(*plain["tokens"])})
 
 
-@dataclass(frozen=True, slots=True)
-class Lessons:
-    lessons: tuple[Lesson, ...]
-    dropped: int
-    """Sampled tokens of turns without an advantage."""
-    empty: int
-    """Turns with an advantage and without tokens."""
+def read_lessons(
+    batch: Batch, vocabulary: int, tokens: Tokens, hinted: Hinted | None = None
+) -> tuple[list[Lesson], int, int]:
+    """The lessons of a batch, in the order of its episodes. `hinted` is given if the model is to teach itself.
 
-
-def read_lessons(batch: Batch, vocabulary: int, tokens: Tokens, hinted: Hinted | None = None) -> Lessons:
-    """The lessons of a batch, in the order of its episodes. `hinted` is given if the model is to teach itself."""
+    Also the number of sampled tokens in turns without an advantage, and that of turns with one but without tokens.
+    """
     advantages = _advantages(batch)
     taught = {(one.episode, one.turn): some for one, some in zip(batch.advantages, batch.teacher, strict=False)}
     sampled = batch.loss.sampled
@@ -101,7 +95,7 @@ def read_lessons(batch: Batch, vocabulary: int, tokens: Tokens, hinted: Hinted |
             f"there is nothing to learn from: {why}",
             fix="use a policy that gives the tokens that it samples; demonstrations are learned with --learner sft",
         )
-    return Lessons(tuple(lessons), dropped, empty)
+    return lessons, dropped, empty
 
 
 def split(lessons: Sequence[Lesson], minibatches: int, seeds: Seeds) -> list[list[Lesson]]:

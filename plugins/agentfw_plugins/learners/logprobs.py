@@ -1,11 +1,8 @@
 """Computes logprobs of given tokens from hidden states without storing all logits at once.
 
-Logits exist for a few rows at a time, in fp32. What the backward pass needs of them is no larger than the hidden
-states:
-
-- with a frozen head, it uses the gradient of each logprob, d logprob / d hidden = (one-hot - p) W / temperature, which
-  the forward pass computes, so that nothing is computed twice;
-- with a trained head, it uses the logsumexp of each row and recomputes the logits.
+Logits exist for a few rows at a time, in fp32. With a frozen head, the backward pass uses the gradient of each logprob,
+d logprob / d hidden = (one-hot - p) W / temperature, which the forward pass computes, so that nothing is computed
+twice. With a trained head, it uses the logsumexp of each row and recomputes the logits.
 
 The entropy of each row is also returned, as a metric without a gradient.
 """

@@ -6,8 +6,6 @@ standard PEFT folder that vLLM, transformers and PEFT can load; with `weights = 
 
 `lora` learns from exactly the tokens that were sampled. `sft` learns from demonstrations, which are texts and calls of
 another policy. A demonstration is tokenised once, with the chat template that the policy will be prompted with.
-
-    agentfw train inbox --teacher scripted --optimizer imitation --learner sft --set learner.model=path/to/model
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ from agentfw.seeds import Seeds
 
 from ..models import Chat, checkpoint, choose_device, locate, require_trainable
 from ..models.conversation import tagged
-from .descent import Descent, LearnerWorker, make_optimizer, optimizer_state, peak_memory, restore_optimizer
+from .descent import Descent, make_optimizer, optimizer_state, peak_memory, restore_optimizer
 from .group import Group, GroupLostError, Ranks
 from .lessons import Lesson, check_vocabulary, read_lessons, split
 from .losses import TokenLoss, made
@@ -56,21 +54,18 @@ class ModelLearner(Learner):
     def __init__(
         self, settings: TrainableSettings, engine: Engine | None = None, *, learning_rate: float, rounds: int
     ) -> None:
-        self.settings = settings
-        self._ours = (
-            LocalEngine(f"0+{settings.workers}" if found_cards() else "auto", learns=True)
-            if engine is None and settings.workers > 1
-            else None
-        )
-        started = engine or self._ours
-        if started is not None and settings.device == "auto" and started.plan.own:
-            placed = {"device": started.plan.own}
-            if started.plan.no_trees and "packing" not in settings.model_fields_set:
+        self._ours: LocalEngine | None = None
+        if engine is None and settings.workers > 1:
+            engine = self._ours = LocalEngine(f"0+{settings.workers}" if found_cards() else "auto", learns=True)
+        if engine is not None and settings.device == "auto" and engine.plan.own:
+            placed = {"device": engine.plan.own}
+            if engine.plan.no_trees and "packing" not in settings.model_fields_set:
                 placed["packing"] = "plain"
-            self.settings = settings = settings.model_copy(update=placed)
-        worker = f"{LearnerWorker.__module__}:{LearnerWorker.__name__}"
-        self._group = Group(started, settings, worker, learning_rate) if started and settings.workers > 1 else None
+            settings = settings.model_copy(update=placed)
+        self.settings = settings
+        self._group = Group(engine, settings, learning_rate) if engine and settings.workers > 1 else None
         self._learning_rate, self._rounds = learning_rate, rounds
+        self._seeds = Seeds(settings.seed).child("learner")
         self._folder = Path()
         self._checkpoint: Path | None = None
         self._descent: Descent | None = None
@@ -79,7 +74,7 @@ class ModelLearner(Learner):
 
     def tokens(self, episode: Episode, turn: Turn) -> TurnTokens | None:
         """The tokens to learn from a turn. None if there are none."""
-        raise NotImplementedError
+        return TurnTokens(turn.prompt_ids, turn.token_ids) if turn.prompt_ids and turn.token_ids else None
 
     def hinted(self, loss: TokenLoss, episode: Episode, turn: Turn) -> Sequence[int]:
         """The prompt of a turn with its hint. Empty if there is none, or if the model can't read as much."""
@@ -99,7 +94,7 @@ class ModelLearner(Learner):
         if not folder.exists():
             with self._memory(network), self._together("weights", "start", False):
                 weights = network.weights("start")
-            checkpoint.write_folder(folder, lambda made: self._write_start(weights, made / "adapter", version))
+            checkpoint.write_folder(folder, lambda unfinished: self._write(network, weights, unfinished, version))
         return Update(version, folder / "adapter", {})
 
     def update(self, batch: Batch) -> Update | None:
@@ -109,28 +104,34 @@ class ModelLearner(Learner):
         descent = self._opened()
         steps = descent.steps
         hinted = partial(self.hinted, kind) if kind.teaches_itself else None
-        read = read_lessons(batch, descent.network.vocabulary, self.tokens, hinted)
+        lessons, dropped, empty = read_lessons(batch, descent.network.vocabulary, self.tokens, hinted)
         version = f"{self.settings.name}@{self._updates + 1}"
-        seeds = self._seeds().child(self._updates)
-        minibatches = split(read.lessons, self.settings.minibatches, seeds)
+        minibatches = split(lessons, self.settings.minibatches, self._seeds.child(self._updates))
+
+        def write(folder: Path) -> None:
+            self._write(descent.network, weights, folder, version)
+            save_file(tensors, folder / "optimizer.safetensors")
+            noted = {"updates": self._updates + 1, "steps": descent.steps, "kind": self.settings.optimizer}
+            checkpoint.write_json(folder / "learner.json", {**noted, "optimizer": plain})
+
         try:
             try:
-                figures, saved = self._learned(descent, minibatches, batch)
+                figures, weights, tensors, plain = self._learned(descent, minibatches, batch)
             except GroupLostError as error:
                 logger.warning("%s; the update begins again with new workers", error)
                 descent = self._opened(anew=True)
-                figures, saved = self._learned(descent, minibatches, batch)
+                figures, weights, tensors, plain = self._learned(descent, minibatches, batch)
             if descent.steps == steps:
                 return None
-            checkpoint.write_folder(batch.folder, lambda folder: self._save(descent, folder, version, *saved))
+            checkpoint.write_folder(batch.folder, write)
         except BaseException:
             self._descent = None  # its weights are partly updated, so they must not be used any more
             raise
         self._checkpoint, self._updates = batch.folder, self._updates + 1
         seconds = time.perf_counter() - began
         figures |= {
-            "tokens_dropped": read.dropped,
-            "turns_without_tokens": read.empty,
+            "tokens_dropped": dropped,
+            "turns_without_tokens": empty,
             "tokens_per_second": figures["tokens_trained"] / seconds,
             "seconds": seconds,
             "peak_memory_mb": peak_memory(descent.network.device),
@@ -139,8 +140,8 @@ class ModelLearner(Learner):
 
     def _learned(
         self, descent: Descent, minibatches: list[list[Lesson]], batch: Batch
-    ) -> tuple[dict[str, float], tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
-        """Take the steps; returns the figures, and what a version consists of."""
+    ) -> tuple[dict[str, float], dict[str, Any], dict[str, Any], dict[str, Any]]:
+        """Take the steps; returns the figures, the weights, and the optimizer's tensors and plain values."""
         descent.tell = lambda done, of: batch.tell(done, of, peak_memory(descent.network.device))
         plain: list[Any] = []
         if self._group is not None:
@@ -149,7 +150,7 @@ class ModelLearner(Learner):
             with self._together("learn", plain, asdict(batch.loss), self._rounds):
                 figures = descent.learn(minibatches, batch.loss, self._rounds)
             with self._together("weights", "trained", True):
-                return figures, (descent.network.weights(), *optimizer_state(descent.optimizer))
+                return figures, descent.network.weights(), *optimizer_state(descent.optimizer)
 
     @contextmanager
     def _together(self, method: str, *arguments: Any) -> Iterator[None]:
@@ -229,7 +230,7 @@ class ModelLearner(Learner):
                 ranks = self._group.ranks
             begun = None if start is None or self._group is None else (start / ADAPTER).read_bytes()
             with self._together("open", begun):
-                network = Network(self.settings, self._seeds(), ranks=ranks)
+                network = Network(self.settings, self._seeds, ranks=ranks)
                 if start is not None:
                     network.take(network.read(start), as_start=True)
                 descent = Descent(network, make_optimizer(network), self.settings, self._learning_rate)
@@ -239,7 +240,6 @@ class ModelLearner(Learner):
         return self._descent
 
     def _go_on(self, descent: Descent) -> None:
-        """Restore the checkpoint, if there is one."""
         if self._checkpoint is None:
             return
         noted = json.loads((self._checkpoint / "learner.json").read_text("utf-8"))
@@ -257,28 +257,10 @@ class ModelLearner(Learner):
             restore_optimizer(descent.optimizer, tensors, noted["optimizer"])
         self._updates, descent.steps = noted["updates"], noted["steps"]
 
-    def _write_start(self, weights: dict[str, Any], folder: Path, version: str) -> None:
-        self._opened().network.save(folder, weights)
-        checkpoint.write_json(folder / "agentfw.json", {"version": version, "base": self._base})
-
-    def _save(
-        self,
-        descent: Descent,
-        folder: Path,
-        version: str,
-        weights: dict[str, Any],
-        tensors: dict[str, Any],
-        plain: dict[str, Any],
-    ) -> None:
-        descent.network.save(folder / "adapter", weights)
+    def _write(self, network: Network, weights: dict[str, Any], folder: Path, version: str) -> None:
+        """Write the version into a folder of its checkpoint: an adapter, or a whole model."""
+        network.save(folder / "adapter", weights)
         checkpoint.write_json(folder / "adapter" / "agentfw.json", {"version": version, "base": self._base})
-        save_file(tensors, folder / "optimizer.safetensors")
-        kind = self.settings.optimizer
-        noted = {"updates": self._updates + 1, "steps": descent.steps, "kind": kind, "optimizer": plain}
-        checkpoint.write_json(folder / "learner.json", noted)
-
-    def _seeds(self) -> Seeds:
-        return Seeds(self.settings.seed).child("learner")
 
     @contextmanager
     def _memory(self, network: Network) -> Iterator[None]:
@@ -309,9 +291,6 @@ class LoraLearner(ModelLearner):
     def __init__(self, settings: LoraSettings, engine: Engine | None = None) -> None:
         super().__init__(settings, engine, learning_rate=settings.learning_rate, rounds=settings.steps)
 
-    def tokens(self, episode: Episode, turn: Turn) -> TurnTokens | None:
-        return TurnTokens(turn.prompt_ids, turn.token_ids) if turn.prompt_ids and turn.token_ids else None
-
 
 class SftLearner(ModelLearner):
     """Learns to give the answers of the demonstrations.
@@ -326,8 +305,8 @@ class SftLearner(ModelLearner):
         self._chat = Chat(locate(settings.model), settings.template)
 
     def tokens(self, episode: Episode, turn: Turn) -> TurnTokens | None:
-        if turn.prompt_ids and turn.token_ids:
-            return TurnTokens(turn.prompt_ids, turn.token_ids)
+        if sampled := super().tokens(episode, turn):
+            return sampled
         text = turn.text or "\n".join(tagged(call.name, dict(call.arguments)) for call in turn.calls)
         if not text or not turn.shown:
             return None

@@ -3,9 +3,6 @@
 Attention and output head are agentfw's own. Therefore a few tokens also go through the model's own forward pass before
 anything is learned, and a model with different results is refused (start_checks).
 
-    network = Network(LoraSettings(model="tiny"), Seeds(7))
-    logprobs, entropy = network.logprobs(packed)
-
 How many tokens are computed at once is chosen by the memory. What autograd stores for a few tokens is measured, so no
 formula for the model is needed. On a CPU the budget is a share of the machine's total memory instead of the free
 memory: the same batch is then split in the same way after a restart, and a resumed training gives identical bytes.
@@ -13,7 +10,7 @@ memory: the same batch is then split in the same way after a restart, and a resu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -44,8 +41,7 @@ _JOINED = {"qkv_proj", "gate_up_proj"}
 ADAPTER: Literal["adapter_model.safetensors"] = "adapter_model.safetensors"
 """The file of an adapter's weights in a PEFT folder."""
 
-_TWICE = 1.5
-"""What a step takes if it computes activations twice, beside one that stores them."""
+_TWICE = 1.5  # what a step takes if it computes activations twice, beside one that stores them
 
 
 Which = Literal["trained", "start", "base"]
@@ -59,29 +55,28 @@ class Network:
         self.settings, self.ranks = settings, ranks or Ranks()
         self.folder = locate(settings.model)
         self.device = choose_device(settings.device)
+        self._tree = settings.packing == "tree"
+        self._file = ADAPTER if settings.weights == "lora" else "model.safetensors"
         self.attention: str | None = None
-        if settings.packing == "tree":
+        if self._tree:
             register()
             self.attention = NAME
         on_gpu = self.device != "cpu"
         if on_gpu:
             torch.cuda.set_device(self.device)
-        self.flex = on_gpu
-        """Whether tree attention uses flex attention or, on a CPU, a few rectangles."""
+        self.flex = on_gpu  # whether tree attention uses flex attention or, on a CPU, a few rectangles
         self.checkpointing = on_gpu if settings.checkpointing is None else settings.checkpointing
         self._seeds = seeds
         self._reference: Any = None
-        self._start: dict[str, torch.Tensor] | None = None
-        """The adapter that training starts from, where there is one."""
+        self._start: dict[str, torch.Tensor] | None = None  # the adapter that training starts from, where there is one
         self._kept_per_token: float | None = None
-        self.piece_size = settings.tokens or FEWEST
-        """Maximum number of tokens of the newest pieces."""
+        self.piece_size = settings.tokens or FEWEST  # maximum number of tokens of the newest pieces
         self.base = self._load()
         self.attention = self.base.config._attn_implementation  # a model without sdpa has its own
         self.vocabulary: int = self.base.get_input_embeddings().num_embeddings
         # Tree packing needs attention by position. Other layers would give wrong results without an error.
         other = other_layers(self.base.config)
-        if self.settings.packing == "tree" and other:
+        if self._tree and other:
             raise SettingsError(
                 f"{self.folder} has layers of other kinds than full or sliding attention ({', '.join(other)}), so its "
                 "turns can't be packed as a tree",
@@ -96,7 +91,7 @@ class Network:
         self._scored: torch.nn.Module = _Scored(self.base)
         if self.ranks.sharded:
             self._scored = divide(self._scored, self.base, self.folder, settings.precision, self.device)
-        self._masters = MasterWeights(trained) if (trained := self._rounded()) else None
+        self._masters = self._with_masters()
         self._checkpoint()
         # Checkpointing only works in training mode. Nothing else may differ there, so dropout is off.
         self._model.train()
@@ -105,7 +100,11 @@ class Network:
                 module.p = 0.0
             elif hasattr(module, "attention_dropout"):
                 module.attention_dropout = 0.0
-        self._prove()
+        turns = proof_turns(self.vocabulary)
+        pieces = (pack if self._tree else pack_plain)(turns, FEWEST)
+        learner = torch.tensor(self.score(turns, "trained", pieces=pieces))
+        with gathered(self._scored):
+            prove(self.base, turns, learner, settings.packing)
 
     # -- what it is made of --------------------------------------------------------------------------------------------
 
@@ -130,18 +129,22 @@ class Network:
             raise MissingExtraError("the learner lora", "train", module=error.name or "") from error
         settings = self.settings
         # Adapters of embeddings and of the head aren't served: merged into tied weights they would count twice.
-        parts = (self.base.get_input_embeddings(), self.base.get_output_embeddings())
-        names = {name.rpartition(".")[2] for name, part in self.base.named_modules() if part in parts}
-        if refused := sorted(names & {name.rpartition(".")[2] for name in self.settings.modules}):
+        ends = (self.base.get_input_embeddings(), self.base.get_output_embeddings())
+        named = [(name.rpartition(".")[2], part) for name, part in self.base.named_modules()]
+        linear = dict.fromkeys(name for name, part in named if isinstance(part, Linear) and part not in ends)
+        some = ", ".join([*linear][:8])
+        asked = {name.rpartition(".")[2] for name in settings.modules}
+        if refused := sorted(asked & {name for name, part in named if part in ends}):
             raise SettingsError(
                 f"learner.modules: {', '.join(refused)} of {self.folder} can't have an adapter: the embeddings and "
                 "the output head share their weights in many models, and what serves adapters leaves them out",
-                fix=f"choose other layers, such as {', '.join(_linear_names(self.base))}; or set learner.weights=all",
+                fix=f"choose other layers, such as {some}; or set learner.weights=all",
             )
+        joined = sorted(_JOINED & linear.keys()) if settings.modules == PROJECTIONS else []
         config = LoraConfig(
             r=settings.rank,
             lora_alpha=settings.alpha,
-            target_modules=self._modules(),
+            target_modules=[*settings.modules, *joined],
             layers_to_transform=list(settings.layers) or None,
             use_rslora=settings.rank_stabilised,
             use_dora=settings.dora,
@@ -151,65 +154,72 @@ class Network:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self._seeds.integer("adapter"))
             try:
-                model = get_peft_model(self.base.requires_grad_(False), config)
+                return get_peft_model(self.base.requires_grad_(False), config)
             except ValueError as error:
+                also = ", and layers that it has" if settings.layers else ""
                 raise SettingsError(
                     f"learner.modules: no adapter fits {', '.join(settings.modules)} of {self.folder}: {error}",
-                    fix=f"choose linear layers of the model, such as {', '.join(_linear_names(self.base))}"
-                    + (", and layers that it has" if settings.layers else ""),
+                    fix=f"choose linear layers of the model, such as {some}{also}",
                 ) from error
-        return model
 
-    def _rounded(self) -> list[torch.nn.Parameter]:
-        """The trained weights that are computed in bf16, as whoever serves the version computes them."""
+    def _with_masters(self) -> list[tuple[torch.nn.Parameter, torch.nn.Parameter]]:
+        """Round the trained weights that are computed in bf16 by whoever serves them, each beside its fp32 master.
+
+        A bf16 number has eight significant bits, so a step below a five-hundredth of a weight changes nothing. The
+        optimizer therefore changes the masters, and the model computes with these rounded to bf16. The gradients of a
+        step's pieces are added up in fp32, too.
+        """
+        weights: list[torch.nn.Parameter] = []
         if self.settings.weights == "all":
-            return list(self.base.parameters()) if self.settings.precision == "bf16" else []
-        # Divided gradients are added up by torch, past the masters.
-        return [] if self.ranks.sharded else computed_like_base(self._model, "default")
+            weights = list(self.base.parameters()) if self.settings.precision == "bf16" else []
+        elif not self.ranks.sharded:  # divided gradients are added up by torch, past the masters
+            weights = computed_like_base(self._model, "default")
 
-    def _modules(self) -> list[str]:
-        """The layers that get an adapter. By default also those that hold several of the named layers in one."""
-        names = {name.rpartition(".")[2] for name, part in self.base.named_modules() if isinstance(part, Linear)}
-        joined = names & _JOINED if self.settings.modules == PROJECTIONS else set()
-        return [*self.settings.modules, *sorted(joined)]
+        def hand_over(master: Any, rounded: torch.Tensor) -> None:
+            assert rounded.grad is not None
+            gradient, rounded.grad = rounded.grad.float(), None
+            master.grad = gradient if master.grad is None else master.grad.add_(gradient)
+
+        pairs = [(weight, torch.nn.Parameter(weight.data)) for weight in weights]
+        to_bf16(weights)
+        for rounded, master in pairs:
+            rounded.register_post_accumulate_grad_hook(partial(hand_over, master))
+        return pairs
 
     def parameters(self) -> list[torch.nn.Parameter]:
         """What the optimizer changes."""
-        if self._masters is not None:
-            return list(self._masters.weights)
+        if self._masters:
+            return [master for _, master in self._masters]
         return [parameter for parameter in self._model.parameters() if parameter.requires_grad]
 
     def stepped(self) -> None:
-        """Called after the parameters were changed."""
-        if self._masters is not None:
-            self._masters.round()
+        """Compute with what the parameters were changed to."""
+        with torch.no_grad():
+            for rounded, master in self._masters:
+                rounded.copy_(master)
 
     # -- tokens through it ---------------------------------------------------------------------------------------------
 
     def pack(self, turns: list[TurnTokens]) -> list[Packed]:
-        """Split the turns into pieces to compute at once, as large as is useful and as memory allows."""
-        tree = self.settings.packing == "tree"
-        if self.settings.tokens is not None:
-            self.piece_size = self.settings.tokens
-        elif len(turns) > 1:
-            self.piece_size = self._tree_size(turns) if tree else min(FEWEST, self.room())
-        return (pack if tree else pack_plain)(turns, self.piece_size)
+        """Split the turns into pieces to compute at once, as large as is useful and as memory allows.
 
-    def _tree_size(self, turns: list[TurnTokens]) -> int:
-        """The size of trees, chosen by the turns alone, so that a training that goes on cuts them in the same way.
-
-        Turns of one long conversation don't fit into small trees, each of which computes most of it again. Then it
-        takes less time to store little and compute activations twice.
+        The turns alone decide how large, so that a training that goes on cuts them in the same way.
         """
         settings = self.settings
-        storing = self.device == "cpu" if settings.checkpointing is None else not settings.checkpointing
-        size = choose_size(turns, self.room(storing=storing), self.ranks.size)
-        if storing and settings.checkpointing is None and self.ranks.size == 1:
-            large = choose_size(turns, self.room(storing=False))
-            if computed_tokens(turns, size) > _TWICE * computed_tokens(turns, large):
-                size, self.checkpointing = large, True
-                self._checkpoint()
-        return size
+        is_open = settings.tokens is None and len(turns) > 1
+        if is_open and not self._tree:
+            self.piece_size = min(FEWEST, self.room())
+        elif is_open:
+            storing = self.device == "cpu" if settings.checkpointing is None else not settings.checkpointing
+            self.piece_size = choose_size(turns, self.room(storing=storing), self.ranks.size)
+            if storing and settings.checkpointing is None and self.ranks.size == 1:
+                # Turns of one long conversation don't fit into small trees, each of which computes most of it again.
+                # Then it takes less time to store little and compute activations twice.
+                large = choose_size(turns, self.room(storing=False))
+                if computed_tokens(turns, self.piece_size) > _TWICE * computed_tokens(turns, large):
+                    self.piece_size, self.checkpointing = large, True
+                    self._checkpoint()
+        return (pack if self._tree else pack_plain)(turns, self.piece_size)
 
     def room(self, *, storing: bool | None = None) -> int:
         """Number of tokens that a training step can compute at once with the available memory.
@@ -225,23 +235,41 @@ class Network:
             # Stored are the input of each layer, and everything of one layer at a time.
             needed = layers * config.hidden_size * self.base.dtype.itemsize + self._kept_per_token / layers
         trained = self.parameters()
-        held = {*self._model.parameters(), *trained}
-        weights, changing = (sum(here(parameter).nbytes for parameter in some) for some in (held, trained))
-        # Workers of a CPU share its memory.
-        sharing = self.ranks.size if self.device == "cpu" else 1
-        return self.ranks.least(max(1, int(available_bytes(self.device, weights, changing) / sharing / needed)))
+        if self.device == "cpu":
+            held = {*self._model.parameters(), *trained}
+            there, sharing = machine_memory() - sum(here(weight).nbytes for weight in held), self.ranks.size
+        else:
+            unused = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+            there, sharing = torch.cuda.mem_get_info(self.device)[0] + unused, 1
+        there -= 3 * sum(here(weight).nbytes for weight in trained)  # gradients and optimizer state
+        available = max(0, int(there * _SHARE[self.device.partition(":")[0]]))
+        size = max(1, int(available / sharing / needed))
+        # The least of all processes, so that all cut their work in the same way.
+        return min(int(each) for each in self.ranks.gather(str(size).encode()))
 
     def _measure(self) -> float:
-        """Bytes that a training step stores per token, if it stores all activations."""
+        """Bytes that autograd stores per token until the backward pass, if it stores all activations."""
         (packed,) = pack_plain(proof_turns(self.vocabulary)[:1], 1)
+        known = {here(weight).untyped_storage().data_ptr() for weight in self._model.parameters()}
+        kept: dict[int, torch.UntypedStorage] = {}
+
+        def keep(tensor: torch.Tensor) -> torch.Tensor:
+            storage = here(tensor).untyped_storage()
+            if storage.data_ptr() not in known:
+                kept[storage.data_ptr()] = storage  # keep a reference, so that no other tensor gets its address
+            return tensor
+
         if self.checkpointing:
             self.base.gradient_checkpointing_disable()
         self.base.set_attn_implementation(own_attention(self.base))
         try:
-            return kept_bytes(lambda: self.logprobs(packed), self._model.parameters()) / packed.computed
+            with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+                self.logprobs(packed)
         finally:
             self.base.set_attn_implementation(self.attention)
             self._checkpoint()
+        total: int = sum(storage.nbytes() for storage in kept.values())
+        return total / packed.computed
 
     def _checkpoint(self) -> None:
         if self.checkpointing:
@@ -254,10 +282,10 @@ class Network:
 
         With a number as `nudge`, every input of the model is off by a rounding error, up or down as the number draws.
         """
-        inputs = {"input_ids": torch.from_numpy(packed.ids).to(self.device), **self._places(packed)}
-        nodes, targets, pair = (
-            torch.from_numpy(part).to(self.device) for part in (packed.nodes, packed.targets, packed.pair)
+        ids, nodes, targets, pair = (
+            torch.from_numpy(part).to(self.device) for part in (packed.ids, packed.nodes, packed.targets, packed.pair)
         )
+        inputs = {"input_ids": ids, **self._places(packed)}
         with self._as(of) as model, _nudged(model, nudge) if nudge else nullcontext():
             scored = self._scored if model is self.base else _Scored(model)
             logprobs, entropy = scored(inputs, nodes, targets, temperature)
@@ -280,47 +308,38 @@ class Network:
             yield self.base
         elif of == "start" and self._start is not None:
             trained = {name: tensor.clone() for name, tensor in self._tensors().items()}
-            self._put(self._start)
+            self.take(self._start)
             try:
                 yield self.base
             finally:
-                self._put(trained)
+                self.take(trained)
         elif self.settings.weights == "lora":
             with self._model.disable_adapter():
                 yield self.base
         else:
             if self._reference is None:
                 self._reference = self._load().requires_grad_(False)
-                if self._masters is not None:
+                if self._masters:
                     to_bf16(self._reference.parameters())
             yield self._reference
 
-    def score(self, turns: list[TurnTokens], of: Which, nudge: int = 0) -> list[float]:
+    def score(
+        self, turns: list[TurnTokens], of: Which, nudge: int = 0, *, pieces: list[Packed] | None = None
+    ) -> list[float]:
         """The logprobs of all sampled tokens, turn by turn."""
-        return self._scores(turns, self.pack(turns), of, nudge)
-
-    def _scores(self, turns: list[TurnTokens], pieces: list[Packed], of: Which, nudge: int = 0) -> list[float]:
         found: list[list[float]] = [[] for _ in turns]
         with torch.no_grad():
-            for packed in pieces:
+            for packed in pieces or self.pack(turns):
                 values = self.logprobs(packed, of=of, nudge=nudge)[0]
                 for turn, value in zip(packed.turn.tolist(), values.tolist(), strict=True):
                     found[turn].append(value)
         return [value for values in found for value in values]
 
-    def _prove(self) -> None:
-        """Reject a model whose own forward pass gives other results."""
-        turns = proof_turns(self.vocabulary)
-        pieces = (pack if self.settings.packing == "tree" else pack_plain)(turns, FEWEST)
-        learner = torch.tensor(self._scores(turns, pieces, "trained"))
-        with gathered(self._scored):
-            prove(self.base, turns, learner, self.settings.packing)
-
     # -- to and from disk ----------------------------------------------------------------------------------------------
 
     def _tensors(self) -> dict[str, torch.Tensor]:
         """The trainable weights by their names in files. The tensors are the live ones."""
-        masters = {} if self._masters is None else self._masters.by_place()
+        masters = {rounded.data_ptr(): master for rounded, master in self._masters}
         if self.settings.weights == "lora":
             from peft import get_peft_model_state_dict
 
@@ -333,10 +352,6 @@ class Network:
                 tensors[name] = masters.get(tensor.data_ptr(), tensor)
                 places.add(tensor.data_ptr())
         return tensors
-
-    @property
-    def _file(self) -> Literal["adapter_model.safetensors", "model.safetensors"]:
-        return ADAPTER if self.settings.weights == "lora" else "model.safetensors"
 
     def weights(self, of: Literal["trained", "start"] = "trained") -> dict[str, torch.Tensor]:
         """Copies of the trainable weights, or of those that training starts from. All processes must ask together."""
@@ -378,15 +393,13 @@ class Network:
 
     def take(self, weights: Mapping[str, torch.Tensor], *, as_start: bool = False) -> None:
         """Go on with these weights, and keep a copy of them if it is them that training starts from."""
-        self._put(weights)
-        if as_start:
-            self._start = {name: tensor.detach().clone() for name, tensor in self._tensors().items()}
-
-    @torch.no_grad()  # type: ignore[untyped-decorator]
-    def _put(self, values: Mapping[str, torch.Tensor]) -> None:
-        for name, tensor in self._tensors().items():
-            tensor.copy_(part_like(values[name], tensor))
+        live = self._tensors()
+        with torch.no_grad():
+            for name, tensor in live.items():
+                tensor.copy_(part_like(weights[name], tensor))
         self.stepped()
+        if as_start:
+            self._start = {name: tensor.detach().clone() for name, tensor in live.items()}
 
 
 class _Scored(torch.nn.Module):  # type: ignore[misc]
@@ -414,70 +427,9 @@ class _Scored(torch.nn.Module):  # type: ignore[misc]
         )
 
 
-class MasterWeights:
-    """fp32 masters of weights that are trained in bf16, in their order.
-
-    A bf16 number has eight significant bits, so a step below a five-hundredth of a weight changes nothing. The
-    optimizer therefore changes the masters, and the model computes with these rounded to bf16. The gradients of a
-    step's pieces are added up in fp32, too. The given weights are in fp32, and in bf16 from then on.
-    """
-
-    def __init__(self, weights: Sequence[torch.nn.Parameter]) -> None:
-        self._rounded = weights
-        self.weights = torch.nn.ParameterList(torch.nn.Parameter(weight.data) for weight in weights)
-        to_bf16(weights)
-        for rounded, master in zip(self._rounded, self.weights, strict=True):
-            rounded.register_post_accumulate_grad_hook(partial(_hand_over, master))
-
-    def by_place(self) -> dict[int, torch.Tensor]:
-        """The masters by the addresses of the weights that are computed with."""
-        return {rounded.data_ptr(): master for rounded, master in zip(self._rounded, self.weights, strict=True)}
-
-    @torch.no_grad()  # type: ignore[untyped-decorator]
-    def round(self) -> None:
-        """Let the model compute with what the masters are now."""
-        for rounded, master in zip(self._rounded, self.weights, strict=True):
-            rounded.copy_(master)
-
-
-def _hand_over(master: Any, rounded: torch.Tensor) -> None:
-    """Add a gradient to its master's."""
-    assert rounded.grad is not None
-    gradient, rounded.grad = rounded.grad.float(), None
-    master.grad = gradient if master.grad is None else master.grad.add_(gradient)
-
-
 _SHARE = {"cpu": 0.15, "cuda": 0.7}
 """Share of the memory for stored activations. A backward pass was observed to use up to 1.4 times as much for a moment.
 On a CPU the process uses 2 to 5 times as much, because malloc keeps freed pages."""
-
-
-def kept_bytes(compute: Callable[[], object], weights: Iterable[torch.Tensor]) -> int:
-    """Bytes that autograd stores for a computation until the backward pass, without the model's weights."""
-    known = {here(weight).untyped_storage().data_ptr() for weight in weights}
-    kept: dict[int, torch.UntypedStorage] = {}
-
-    def keep(tensor: torch.Tensor) -> torch.Tensor:
-        storage = here(tensor).untyped_storage()
-        if storage.data_ptr() not in known:
-            kept[storage.data_ptr()] = storage  # keep a reference, so that no other tensor gets its address
-        return tensor
-
-    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        result = compute()
-    del result
-    return sum(storage.nbytes() for storage in kept.values())
-
-
-def available_bytes(device: str, weights: int, trained: int) -> int:
-    """Bytes available for activations, besides the weights and their gradients and optimizer state."""
-    if device != "cpu":
-        free, _ = torch.cuda.mem_get_info(device)
-        unused = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
-        room = free + unused - 3 * trained
-    else:
-        room = machine_memory() - weights - 3 * trained
-    return max(0, int(room * _SHARE[device.partition(":")[0]]))
 
 
 @contextmanager
@@ -494,10 +446,3 @@ def _nudged(model: Any, seed: int) -> Iterator[None]:
         yield
     finally:
         handle.remove()
-
-
-def _linear_names(model: Any) -> list[str]:
-    """Layers that may get an adapter, by the end of their names."""
-    head = model.get_output_embeddings()
-    layers = [name for name, part in model.named_modules() if isinstance(part, Linear) and part is not head]
-    return list(dict.fromkeys(name.rpartition(".")[2] for name in layers))[:8]

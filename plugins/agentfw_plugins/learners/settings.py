@@ -19,8 +19,6 @@ PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "
 
 
 class TrainableSettings(Settings):
-    """Settings of both learners."""
-
     model: Annotated[str, SHARED] = Field(
         "tiny",
         min_length=1,

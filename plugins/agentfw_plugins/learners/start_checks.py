@@ -1,13 +1,10 @@
 """Checks before a training: that an adapter is computed as it was trained, and the model as transformers computes it.
 
-The adapter_config.json of an adapter is compared with the PEFT config of this training. Names and shapes of the weights
-are not enough: an adapter with another alpha, or with rank-stabilised scaling, has the same tensors but gives other
-logprobs.
+The adapter_config.json of an adapter is compared with the PEFT config of this training, because an adapter with another
+alpha, or with rank-stabilised scaling, has the same tensors but gives other logprobs.
 
-A few tokens go through the learner's forward pass and through the model's own. Two exact attention implementations
-differ by rounding, by how much depends on the model. So the tolerance is measured: the model's own forward pass runs
-with two attentions of transformers, and the learner may differ from it only a little more than these do from each
-other.
+A few tokens go through the learner's forward pass and through the model's own. The model's own runs with two attentions
+of transformers, and the learner may differ from it only a little more than these do from each other.
 """
 
 from __future__ import annotations

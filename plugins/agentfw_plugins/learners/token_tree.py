@@ -32,8 +32,7 @@ from numpy.typing import NDArray
 
 FEWEST = 4096
 """Minimum number of tokens per tree, even if nothing is shared. Fewer would underuse a GPU."""
-_CLOSE = 1.05
-"""A tree size is large enough if it computes at most this many times the unique tokens."""
+_CLOSE = 1.05  # a tree size is large enough if it computes at most this many times the unique tokens
 
 Integers = NDArray[numpy.int64]
 
@@ -128,9 +127,18 @@ def pack_plain(turns: Sequence[TurnTokens], tokens: int) -> list[Packed]:
     order = sorted(range(len(rows)), key=lambda index: -len(rows[index]))
     packed: list[Packed] = []
     while order:
-        many = max(1, tokens // len(rows[order[0]]))
-        packed.append(_rows(order[:many], rows, turns))
-        order = order[many:]
+        longest = len(rows[order[0]])
+        many = max(1, tokens // longest)
+        members, order = order[:many], order[many:]
+        ids = numpy.zeros((len(members), longest), dtype=numpy.int64)
+        read: list[Integers] = []
+        for index, member in enumerate(members):
+            row = rows[member]
+            ids[index, : len(row)] = row  # padding comes after all tokens that are read, so it doesn't affect them
+            read.append(index * longest + numpy.arange(len(turns[member].prompt) - 1, len(row)))
+        positions = numpy.broadcast_to(numpy.arange(longest), ids.shape)
+        computed = sum(len(rows[member]) for member in members)
+        packed.append(_packed(members, turns, ids, positions, read, computed))
     return packed
 
 
@@ -150,7 +158,6 @@ def _inputs(turn: TurnTokens) -> Integers:
 
 
 def _common(first: Integers, second: Integers) -> int:
-    """Number of tokens that both share at the start."""
     limit = min(len(first), len(second))
     different = first[:limit] != second[:limit]
     return int(different.argmax()) if different.any() else limit
@@ -178,9 +185,8 @@ def _cuts(lengths: Integers, common: Integers, tokens: int) -> list[tuple[int, i
 
 def _computed(lengths: Integers, common: Integers, tokens: int) -> int:
     """Total number of nodes of all trees with at most `tokens`."""
-    nodes = numpy.cumsum(lengths - common)
-    pieces = _cuts(lengths, common, tokens)
-    return int(nodes[-1]) + sum(int(common[start]) for start, _ in pieces)
+    repeated = sum(common[start] for start, _ in _cuts(lengths, common, tokens))
+    return int((lengths - common).sum() + repeated)
 
 
 def _tree(
@@ -220,19 +226,6 @@ def _tree(
     return _packed(members, turns, ids[None], positions[None], read, total, tuple(blocks), ends)
 
 
-def _rows(members: Sequence[int], rows: Sequence[Integers], turns: Sequence[TurnTokens]) -> Packed:
-    """Some turns, one per row. Padding comes after all tokens that are read, so it doesn't affect them."""
-    longest = max(len(rows[member]) for member in members)
-    ids = numpy.zeros((len(members), longest), dtype=numpy.int64)
-    read: list[Integers] = []
-    for index, member in enumerate(members):
-        row = rows[member]
-        ids[index, : len(row)] = row
-        read.append(index * longest + numpy.arange(len(turns[member].prompt) - 1, len(row)))
-    positions = numpy.broadcast_to(numpy.arange(longest), ids.shape)
-    return _packed(members, turns, ids, positions, read, sum(len(rows[member]) for member in members))
-
-
 def _packed(
     members: Sequence[int],
     turns: Sequence[TurnTokens],
@@ -252,8 +245,7 @@ def _packed(
     return Packed(ids, positions, blocks, ends, pairs[0], pairs[1], pair.reshape(-1), turn, computed)
 
 
-_ROWS = 256
-"""Maximum number of rows in a block."""
+_ROWS = 256  # maximum number of rows in a block
 
 
 def windowed(blocks: Sequence[Block], depths: Integers, window: int | None = None) -> tuple[Block, ...]:

@@ -2,16 +2,12 @@
 
 A tree's attention is a list of rectangles (token_tree), each of which is plain attention, causal or full. A row in
 several rectangles combines them by their logsumexps, and the backward pass of each rectangle needs only the full row's
-output and logsumexp. No length x length mask exists: memory grows with the tokens, and time with the visible pairs. On
-a GPU, many small rectangles would be many small kernels, so flex attention is used there (tree_flex).
+output and logsumexp. No length x length mask exists. On a GPU, many small rectangles would be many small kernels, so
+flex attention is used there (tree_flex).
 
 A layer may see only so far back (token_tree.windowed), cap its scores, or have attention sinks. A capped score is
-cap tanh(score / cap), which no kernel of torch computes on a CPU (Gemma 2); all scores of a call are in memory at once,
-so its rectangles have few rows. A sink is one more score, of a key whose value is zero. It takes a share of each row,
-and the backward passes of the rectangles need not know of it: the row's output and logsumexp include it.
-
-    model.set_attn_implementation(NAME)
-    model(ids, position_ids=positions, agentfw_tree=RectangleTree(packed))
+cap tanh(score / cap), which no kernel of torch computes on a CPU (Gemma 2). A sink is one more score, of a key whose
+value is zero. The row's output and logsumexp include it, so the backward passes of the rectangles need not know of it.
 """
 
 from __future__ import annotations
@@ -26,8 +22,7 @@ from agentfw.errors import UsageError
 from ..models import window_of
 from .token_tree import Block, Packed, windowed
 
-NAME = "agentfw_tree"
-"""Name of this attention in transformers."""
+NAME = "agentfw_tree"  # name of this attention in transformers
 _HIDDEN = -1e30
 """Added to the score of a key beyond the window. Finite, so that a row may see no key of a rectangle."""
 
@@ -35,12 +30,9 @@ _HIDDEN = -1e30
 class Kind(NamedTuple):
     """What a layer's attention has besides queries, keys and values."""
 
-    window: int | None = None
-    """Number of tokens that a row sees, itself included."""
-    cap: float | None = None
-    """If set, a score x is cap tanh(x / cap)."""
-    sinks: torch.Tensor | None = None
-    """[heads]"""
+    window: int | None = None  # number of tokens that a row sees, itself included
+    cap: float | None = None  # if set, a score x is cap tanh(x / cap)
+    sinks: torch.Tensor | None = None  # [heads]
 
 
 PLAIN = Kind()
@@ -98,15 +90,14 @@ class _TreeAttention(torch.autograd.Function):  # type: ignore[misc]
         sums = query.new_empty(query.shape[:3], dtype=torch.float32)
         for block in blocks:
             rows, seen = slice(block.first_row, block.end_row), slice(block.first_key, block.end_key)
-            part, part_sums = _forward(
-                query[:, :, rows],
-                keys[:, :, seen],
-                values[:, :, seen],
-                block.causal,
-                _mask(block, depths, query.dtype),
-                scale,
-                cap,
-            )
+            of, mask = (query[:, :, rows], keys[:, :, seen]), _mask(block, depths, query.dtype)
+            if cap is None:
+                flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+                part, part_sums = flash(*of, values[:, :, seen], 0.0, block.causal, attn_mask=mask, scale=scale)
+            else:
+                scores, _ = _capped_scores(*of, block.causal, mask, scale, cap)
+                part_sums = scores.logsumexp(-1)
+                part = (scores - part_sums[..., None]).exp_().to(value.dtype) @ values[:, :, seen]
             if block.causal:  # each row's own run comes first
                 output[:, :, rows], sums[:, :, rows] = part, part_sums
             else:
@@ -126,25 +117,29 @@ class _TreeAttention(torch.autograd.Function):  # type: ignore[misc]
         query, key, value, sinks, output, sums = ctx.saved_tensors
         groups = query.shape[1] // key.shape[1]
         keys, values = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
-        gradient = gradients[0]
+        (gradient,) = gradients
         query_gradient, key_gradient, value_gradient = (torch.zeros_like(of) for of in (query, keys, values))
         for block in ctx.blocks:
             rows, seen = slice(block.first_row, block.end_row), slice(block.first_key, block.end_key)
-            part = _backward(
-                gradient[:, :, rows],
-                query[:, :, rows],
-                keys[:, :, seen],
-                values[:, :, seen],
-                output[:, :, rows],
-                sums[:, :, rows],
-                block.causal,
-                _mask(block, ctx.depths, query.dtype),
-                ctx.scale,
-                ctx.cap,
-            )
-            query_gradient[:, :, rows] += part[0]
-            key_gradient[:, :, seen] += part[1]
-            value_gradient[:, :, seen] += part[2]
+            above, its_query, its_output, its_sums = (of[:, :, rows] for of in (gradient, query, output, sums))
+            its_key, its_value = keys[:, :, seen], values[:, :, seen]
+            mask = _mask(block, ctx.depths, query.dtype)
+            # Output and logsumexp are those over all keys that a row sees.
+            if ctx.cap is None:
+                flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+                given = above, its_query, its_key, its_value, its_output, its_sums, 0.0, block.causal
+                parts = flash(*given, attn_mask=mask, scale=ctx.scale)
+            else:
+                scores, rise = _capped_scores(its_query, its_key, block.causal, mask, ctx.scale, ctx.cap)
+                chances = (scores - its_sums[..., None]).exp_()
+                own = (above.float() * its_output.float()).sum(-1, keepdim=True)
+                slope = (above @ its_value.transpose(2, 3)).float() - own
+                slope = slope.mul_(chances).mul_(rise).mul_(ctx.scale).to(query.dtype)
+                to_value = chances.to(value.dtype).transpose(2, 3) @ above
+                parts = slope @ its_key, slope.transpose(2, 3) @ its_query, to_value
+            query_gradient[:, :, rows] += parts[0]
+            key_gradient[:, :, seen] += parts[1]
+            value_gradient[:, :, seen] += parts[2]
         sink_gradient = None
         if sinks is not None and ctx.needs_input_grad[3]:
             own = (gradient.float() * output.float()).sum(-1)
@@ -162,53 +157,6 @@ def _mask(block: Block, depths: torch.Tensor, dtype: torch.dtype) -> torch.Tenso
     rows, keys = depths[block.first_row : block.end_row], depths[block.first_key : block.end_key]
     beyond = rows[:, None] - keys[None, :] >= block.window
     return torch.zeros(beyond.shape, dtype=dtype).masked_fill_(beyond, _HIDDEN)
-
-
-def _forward(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    causal: bool,
-    mask: torch.Tensor | None,
-    scale: float,
-    cap: float | None,
-) -> Sequence[torch.Tensor]:
-    """The attention of one rectangle, and the logsumexp of each row."""
-    if cap is not None:
-        # The attention [1, heads, rows, width], and the logsumexp of each row's scores.
-        scores, _ = _capped_scores(query, key, causal, mask, scale, cap)
-        sums = scores.logsumexp(-1)
-        return (scores - sums[..., None]).exp_().to(value.dtype) @ value, sums
-    flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-    found: Sequence[torch.Tensor] = flash(query, key, value, 0.0, causal, attn_mask=mask, scale=scale)
-    return found
-
-
-def _backward(
-    gradient: torch.Tensor,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    output: torch.Tensor,
-    sums: torch.Tensor,
-    causal: bool,
-    mask: torch.Tensor | None,
-    scale: float,
-    cap: float | None,
-) -> Sequence[torch.Tensor]:
-    """The gradients of query, key and value from one rectangle."""
-    if cap is not None:
-        # The gradients of query, key and value. Output and logsumexp are those over all keys that a row sees.
-        scores, rise = _capped_scores(query, key, causal, mask, scale, cap)
-        chances = (scores - sums[..., None]).exp_()
-        own = (gradient.float() * output.float()).sum(-1, keepdim=True)
-        slope = ((gradient @ value.transpose(2, 3)).float() - own).mul_(chances).mul_(rise).mul_(scale).to(query.dtype)
-        return slope @ key, slope.transpose(2, 3) @ query, chances.to(value.dtype).transpose(2, 3) @ gradient
-    flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
-    found: Sequence[torch.Tensor] = flash(
-        gradient, query, key, value, output, sums, 0.0, causal, attn_mask=mask, scale=scale
-    )
-    return found
 
 
 def register() -> None:

@@ -1,13 +1,11 @@
 """The attention of a token tree on a GPU, with torch's compiled flex attention.
 
 Flex attention is compiled once per shape. At torch's limit of recompilations it falls back to a version that stores all
-scores, length x length. Attention is therefore padded to powers of two, which keeps the number of shapes small, and the
-fallback is an error. Only queries, keys and values are padded. The rest of the model computes only real tokens.
+scores, length x length. Queries, keys and values are therefore padded to powers of two, which keeps the number of
+shapes small, and the fallback is an error.
 
 The block mask is built block by block from the end of each node's subtree and, for a window, from the depths in it, so
 that no length x length mask exists.
-
-    output = FlexTree(packed, "cuda").attend(query, key, value, scale, Kind(window=4096))
 """
 
 from __future__ import annotations
@@ -28,8 +26,7 @@ from .tree_attention import PLAIN, Kind
 
 _BLOCK = 128
 _SHORTEST = 1024
-_NARROWEST = 16
-"""Minimum head width that flex attention has kernels for."""
+_NARROWEST = 16  # minimum head width that flex attention has kernels for
 _RECOMPILATIONS = 64
 """Limit of recompilations: eleven lengths up to a million tokens, with and without gradients, several models."""
 
@@ -52,10 +49,8 @@ def tree_mask(packed: Packed, device: str, window: int | None = None) -> BlockMa
     )
 
     def sees(batch: torch.Tensor, head: torch.Tensor, row: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
-        return (key <= row) & (row < ends[key])
-
-    def sees_near(batch: torch.Tensor, head: torch.Tensor, row: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
-        return sees(batch, head, row, key) & (depths[row] - depths[key] < window)
+        below = (key <= row) & (row < ends[key])
+        return below if window is None else below & (depths[row] - depths[key] < window)
 
     first_rows = torch.arange(0, len(ends), _BLOCK, device=device)[:, None]
     ends_of_block = ends.view(-1, _BLOCK)
@@ -68,8 +63,7 @@ def tree_mask(packed: Packed, device: str, window: int | None = None) -> BlockMa
         seen &= low[:, None] - high < window
         whole &= high[:, None] - low < window
     partial = (seen & ~whole) | (first_rows == first_rows.T)
-    mask = sees if window is None else sees_near
-    return BlockMask.from_kv_blocks(*_listed(partial), *_listed(whole), BLOCK_SIZE=_BLOCK, mask_mod=mask)
+    return BlockMask.from_kv_blocks(*_listed(partial), *_listed(whole), BLOCK_SIZE=_BLOCK, mask_mod=sees)
 
 
 def _listed(blocks: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -91,34 +85,29 @@ class FlexTree:
         """The attention [1, heads, length, width] of the same. Keys and values may have fewer heads."""
         if kind.window not in self._masks:
             self._masks[kind.window] = tree_mask(self._packed, self._device, kind.window)
-        return _flex_attend(query, key, value, self._masks[kind.window], scale, kind)
-
-
-def _flex_attend(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: BlockMask, scale: float, kind: Kind
-) -> torch.Tensor:
-    length, width = query.shape[2:]
-    missing = (0, max(0, _NARROWEST - width), 0, mask.shape[-1] - length)
-    query, key, value = (torch.nn.functional.pad(part, missing) for part in (query, key, value))
-    options: dict[str, Any] = {"block_mask": mask, "scale": scale, "enable_gqa": query.shape[1] != key.shape[1]}
-    if kind.cap is not None:
-        options["score_mod"] = _capping(kind.cap)
-    try:
-        with torch._dynamo.config.patch(recompile_limit=_RECOMPILATIONS, fail_on_recompile_limit_hit=True):
-            if kind.sinks is None:
-                output = _compiled()(query, key, value, **options)
-            else:
-                output, found = _compiled()(query, key, value, **options, return_aux=AuxRequest(lse=True))
-                # A sink's share of a row is sink / (sink + sum).
-                share = torch.sigmoid(found.lse - kind.sinks.float()[:, None])
-                output = output * share[..., None].to(output.dtype)
-    except torch._dynamo.exc.FailOnRecompileLimitHit as error:
-        raise AgentfwError(
-            f"flex attention was compiled for more than {_RECOMPILATIONS} shapes, and torch would continue without "
-            f"compiling it, with {mask.shape[-1]} x {mask.shape[-1]} scores in memory",
-            fix='restart the training with agentfw runs resume, or set learner.packing="plain"',
-        ) from error
-    return output[:, :, :length, :width]
+        mask = self._masks[kind.window]
+        length, width = query.shape[2:]
+        missing = (0, max(0, _NARROWEST - width), 0, mask.shape[-1] - length)
+        query, key, value = (torch.nn.functional.pad(part, missing) for part in (query, key, value))
+        options: dict[str, Any] = {"block_mask": mask, "scale": scale, "enable_gqa": query.shape[1] != key.shape[1]}
+        if kind.cap is not None:
+            options["score_mod"] = _capping(kind.cap)
+        try:
+            with torch._dynamo.config.patch(recompile_limit=_RECOMPILATIONS, fail_on_recompile_limit_hit=True):
+                if kind.sinks is None:
+                    output = _compiled()(query, key, value, **options)
+                else:
+                    output, found = _compiled()(query, key, value, **options, return_aux=AuxRequest(lse=True))
+                    # A sink's share of a row is sink / (sink + sum).
+                    share = torch.sigmoid(found.lse - kind.sinks.float()[:, None])
+                    output = output * share[..., None].to(output.dtype)
+        except torch._dynamo.exc.FailOnRecompileLimitHit as error:
+            raise AgentfwError(
+                f"flex attention was compiled for more than {_RECOMPILATIONS} shapes, and torch would continue without "
+                f"compiling it, with {mask.shape[-1]} x {mask.shape[-1]} scores in memory",
+                fix='restart the training with agentfw runs resume, or set learner.packing="plain"',
+            ) from error
+        return output[:, :, :length, :width]
 
 
 @functools.cache

@@ -1,13 +1,11 @@
 """Loads the weights of a model folder.
 
 Policies and learners load the base with this function, so that both use the same weights in the same precision, and
-their logprobs can be compared. `auto` is fp32 on a CPU and bf16 on a GPU. `nf4` uses 4-bit weights (bitsandbytes) and
-computes in the precision of `auto`. Whether a model fits into the memory is checked from its files before anything is
+their logprobs can be compared. Whether a model fits into the memory is checked from its files before anything is
 loaded, because a process that runs out of memory is often killed without a message.
 
-All who read the same weights in this process, such as a policy and the learner beside it, share one copy of the
-numbers. Each has a model of its own, with its own attention, adapters and hooks. Nobody may write into shared weights:
-an adapter is merged into copies.
+All who read the same weights in this process share one copy of the numbers. Each has a model of its own, with its own
+attention, adapters and hooks. Nobody may write into shared weights: an adapter is merged into copies.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ import logging
 import os
 import threading
 import warnings
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from weakref import WeakValueDictionary
@@ -30,6 +28,7 @@ from agentfw.errors import MissingExtraError, SettingsError
 from .checkpoint import OWN_CODE, count_weights
 
 if TYPE_CHECKING:
+    import torch
     from torch import nn
     from transformers import PreTrainedModel
 
@@ -79,6 +78,13 @@ def computed_in(precision: Precision, device: str) -> Literal["fp32", "bf16"]:
     if precision in ("fp32", "bf16"):
         return precision
     return "fp32" if device == "cpu" else "bf16"
+
+
+def torch_type(precision: Precision, device: str) -> torch.dtype:
+    """The same as a type of torch."""
+    import torch
+
+    return torch.float32 if computed_in(precision, device) == "fp32" else torch.bfloat16
 
 
 def require_loadable(folder: Path, precision: Precision, device: str) -> None:
@@ -151,7 +157,7 @@ def load_base(
     import torch
     import transformers
 
-    computing = torch.float32 if computed_in(precision, device) == "fp32" else torch.bfloat16
+    computing = torch_type(precision, device)
     if seed is not None and not has_weights(folder):
         config = transformers.AutoConfig.from_pretrained(folder, **OWN_CODE)
         with torch.random.fork_rng(devices=[]):
@@ -162,12 +168,21 @@ def load_base(
     if seed is not None:
         return _loaded(folder, precision, computing, device, attention)
     files = tuple((path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in sorted(folder.iterdir()))
-    model = twin_of(
-        (folder.resolve(), files, precision == "nf4", computing, device),
-        lambda: _loaded(folder, precision, computing, device, attention),
-    )
-    model.set_attn_implementation(attention or own_attention(model))
-    return model
+    identity = (folder.resolve(), files, precision == "nf4", computing, device)
+    # A policy loads while it samples, without gradients; a learner needs them for the same weights.
+    with _loading, torch.inference_mode(False):
+        base = _twins.get(identity)
+        if base is None:
+            base = _twins[identity] = _loaded(folder, precision, computing, device, attention)
+        known: dict[int, Any] = {id(buffer): buffer for buffer in base.buffers()}
+        for weight in base.parameters():  # one of its own with the same numbers; in four bits, also with their scales
+            plain = type(weight) is torch.nn.Parameter
+            own = torch.nn.Parameter(weight.data, weight.requires_grad) if plain else copy.copy(weight)
+            known[id(weight)] = own
+        twin: PreTrainedModel = copy.deepcopy(base, known)
+    twin.__dict__[_KEPT] = base  # not as a module of it: it lives as long as a twin does
+    twin.set_attn_implementation(attention or own_attention(twin))
+    return twin
 
 
 def prepare_libraries() -> None:
@@ -186,17 +201,14 @@ def prepare_libraries() -> None:
 def _loaded(folder: Path, precision: Precision, computing: Any, device: str, attention: str | None) -> PreTrainedModel:
     import transformers
 
-    options: dict[str, Any] = {}
-    if precision == "nf4":
-        options["quantization_config"] = four_bits(computing)
     model = transformers.AutoModelForCausalLM.from_pretrained(
         folder,
         dtype=computing,
         device_map={"": device},
         attn_implementation=attention,
-        **OWN_CODE,
+        quantization_config=four_bits(computing) if precision == "nf4" else None,
         use_safetensors=True,
-        **options,
+        **OWN_CODE,
     ).eval()
     use_one_four_bit_kernel(model)
     return model
@@ -274,22 +286,8 @@ def require_room(model: Path, needed: int, how: str, fix: str, *, device: str = 
 
 _KEPT = "_agentfw_shared"
 _twins: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
+"""The weights that are loaded, by what they were loaded from. Models that share them are twins."""
 _loading = threading.Lock()
-
-
-def twin_of(identity: Hashable, load: Callable[[], PreTrainedModel]) -> PreTrainedModel:
-    """A model with the weights of this identity, which are loaded unless another twin has them."""
-    import torch
-
-    # A policy loads while it samples, without gradients; a learner needs them for the same weights.
-    with _loading, torch.inference_mode(False):
-        base = _twins.get(identity)
-        if base is None:
-            base = _twins[identity] = load()
-        known = {id(parameter): _shared(parameter) for parameter in base.parameters()}
-        twin = copy.deepcopy(base, known | {id(buffer): buffer for buffer in base.buffers()})
-    twin.__dict__[_KEPT] = base  # not as a module of it: it lives as long as a twin does
-    return twin
 
 
 def own_copies(tuned: Any) -> None:
@@ -309,23 +307,11 @@ def let_go(twin: PreTrainedModel) -> PreTrainedModel:
     return twin
 
 
-def _shared(parameter: Any) -> Any:
-    """A parameter of its own with the same numbers: one that is moved elsewhere leaves the others where they are."""
-    import torch
-
-    if type(parameter) is torch.nn.Parameter:
-        return torch.nn.Parameter(parameter.data, requires_grad=parameter.requires_grad)
-    return copy.copy(parameter)  # in four bits, with its scales
-
-
 def fix_order_of_adding() -> None:
-    """Set MKL to a fixed order of addition.
+    """Set MKL to a fixed order of addition, unless `MKL_CBWR` is in the environment.
 
-    By itself it chooses a kernel by the shape of a matrix product, so an answer would depend on the batch size.
-
-    MKL reads the setting at its first use, so it has no effect in a process that has already used MKL.
-
-    `MKL_CBWR` in the environment takes precedence.
+    By itself it chooses a kernel by the shape of a matrix product, so an answer would depend on the batch size. MKL
+    reads the setting at its first use in a process.
     """
     os.environ.setdefault("MKL_CBWR", "AVX2,STRICT")
 

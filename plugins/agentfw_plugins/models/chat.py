@@ -8,11 +8,7 @@ prompt and answer, as long as the template leaves earlier turns unchanged. Only 
     chat.text(sampled), chat.pieces(sampled)      # the text of the tokens, together and one by one
 
 Control tokens in a message's text (a user who writes `<|im_end|>`) are treated as plain text. So are tokens that begin
-a call, in what users and tools write.
-
-Base models have no chat template. There are two for them, `plain` (the text alone: the answer continues what was said
-last, and what follows an answer begins a new line) and `chatml`, which marks who speaks. Any other name is a Jinja
-file.
+a call, in what users and tools write. For base models, which have no chat template, there are `plain` and `chatml`.
 """
 
 from __future__ import annotations
@@ -100,10 +96,12 @@ class Chat:
             raise SettingsError(
                 f"the chat template {template} leaves out what the user says", fix=f"let {template} write all messages"
             )
-        ends = {self._tokenizer.eos_token_id, *_configured_ends(folder)} - {None}
+        files = [folder / name for name in ("generation_config.json", "config.json")]
+        configured = [json.loads(path.read_text("utf-8")).get("eos_token_id") for path in files if path.is_file()]
+        first: int | list[int] = next((found for found in configured if found is not None), [])
+        ends = {self._tokenizer.eos_token_id, *(first if isinstance(first, list) else [first])} - {None}
         self._end = self._template_end(min(ends, default=None))
-        self.end_ids: frozenset[int] = frozenset({self._end, *ends})
-        """Ids of the tokens that end an answer."""
+        self.end_ids: frozenset[int] = frozenset({self._end, *ends})  # ids of the tokens that end an answer
 
     # -- to the model --------------------------------------------------------------------------------------------------
 
@@ -127,7 +125,6 @@ class Chat:
         return self._tokens(text)
 
     def prompt_of(self, request: Request) -> tuple[int, ...]:
-        """The prompt of a request."""
         if request.plain:
             ids = list(self._tokenizer(request.messages[-1].content)["input_ids"])
             return tuple(ids[:-1] if ids[-1] in self.end_ids else ids)  # some tokenizers end every text
@@ -151,24 +148,28 @@ class Chat:
 
     def pieces(self, ids: Sequence[int]) -> tuple[str, ...]:
         """The text of each token. A character that is split over several belongs to the one that completes it."""
-        return pieces(ids, self._decoded, self.end_ids)
+        decode = self._tokenizer.backend_tokenizer.decode
+        return pieces(ids, lambda some: decode(list(some), skip_special_tokens=True), self.end_ids)
 
     def in_text(self, ids: Sequence[int], pieces: Sequence[str]) -> CallsInText:
-        """Where the calls of an answer can be."""
         return self._calls.in_text(ids, pieces)
-
-    def _decoded(self, ids: Sequence[int]) -> str:
-        return str(self._tokenizer.backend_tokenizer.decode(list(ids), skip_special_tokens=True))
 
     # -- the template --------------------------------------------------------------------------------------------------
 
     def _rendered(self, messages: Sequence[Message], actions: Sequence[Action], *, answering: bool = True) -> str:
         told = conversation(messages, actions, native=self.takes_tools, results=self._takes_results)
         if not self.takes_system and told and told[0]["role"] == "system":
-            told = _without_system(told)
+            goal, *told = told
+            if told and told[0]["role"] == "user":
+                told[0] = {"role": "user", "content": f"{goal['content']}\n\n{told[0]['content']}"}
+            else:
+                told.insert(0, {"role": "user", "content": goal["content"]})
+        for message in told:
+            if message["role"] in ("user", "tool"):  # they can begin no call
+                message["content"] = _SPELLED.join(self._calls.apart(message["content"]))
         tools = [function(action) for action in actions] if self.takes_tools else []
         try:
-            return self._filled(self._marked([self._quoted(each) for each in told]), self._marked(tools), answering)
+            return self._filled(self._marked(told), self._marked(tools), answering)
         except self._template_errors as error:
             raise SettingsError(
                 f"the chat template {self._template or f'of {self.folder}'} can't be rendered: {error}",
@@ -254,18 +255,12 @@ class Chat:
             )
         return end
 
-    def _quoted(self, message: dict[str, Any]) -> dict[str, Any]:
-        """A message that can begin no call, unless the model itself wrote it."""
-        if message["role"] not in ("user", "tool"):
-            return message
-        return {**message, "content": _SPELLED.join(self._calls.apart(message["content"]))}
-
     # -- tokens --------------------------------------------------------------------------------------------------------
 
     def _marked(self, value: Any) -> Any:
         """The value with a mark in each control token in its texts."""
         if isinstance(value, str):
-            return self._control_pattern.sub(lambda found: _broken(found.group()), value)
+            return self._control_pattern.sub(lambda found: found[0][:1] + _MARK + found[0][1:], value)
         if isinstance(value, Mapping):
             return {self._marked(key): self._marked(inner) for key, inner in value.items()}
         if isinstance(value, list | tuple):
@@ -276,17 +271,14 @@ class Chat:
         if _MARK not in text and _SPELLED not in text:
             return tuple(self._tokenizer(text, add_special_tokens=False)["input_ids"])
         ids: list[int] = []
-        start = 0
-        for found in self._control_pattern.finditer(text):
-            ids += self._ids_of_text(text[start : found.start()])
-            ids.append(self._tokenizer.convert_tokens_to_ids(found.group()))
-            start = found.end()
-        return (*ids, *self._ids_of_text(text[start:]))
+        for place, part in enumerate(re.split(f"({self._control_pattern.pattern})", text)):
+            ids += [self._tokenizer.convert_tokens_to_ids(part)] if place % 2 else self._ids_of_text(part)
+        return tuple(ids)
 
     def _ids_of_text(self, text: str) -> list[int]:
         """The tokens of a text without control tokens."""
         for token in self._control:
-            text = text.replace(_broken(token), token)
+            text = text.replace(token[:1] + _MARK + token[1:], token)
         backend = self._tokenizer.backend_tokenizer
         backend.encode_special_tokens = True
         try:
@@ -301,29 +293,6 @@ def no_template(model: Path) -> SettingsError:
         f"the model {model} has no chat template",
         fix="set template to plain, chatml or a Jinja file, such as policy.template=plain; or use the instruct model",
     )
-
-
-def _without_system(told: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Move the system message to the start of the first user message."""
-    goal, *rest = told
-    if rest and rest[0]["role"] == "user":
-        return [{"role": "user", "content": f"{goal['content']}\n\n{rest[0]['content']}"}, *rest[1:]]
-    return [{"role": "user", "content": goal["content"]}, *rest]
-
-
-def _broken(token: str) -> str:
-    return token[:1] + _MARK + token[1:]
-
-
-def _configured_ends(folder: Path) -> set[int]:
-    """The tokens that end a generation, according to the model's files."""
-    for name in ("generation_config.json", "config.json"):
-        path = folder / name
-        if path.is_file():
-            found = json.loads(path.read_text("utf-8")).get("eos_token_id")
-            if found is not None:
-                return set(found) if isinstance(found, list) else {found}
-    return set()
 
 
 TEMPLATE_SETTING = (

@@ -9,8 +9,7 @@ kill, a learner finds the last complete checkpoint and repeats the interrupted u
                             identifies the base
 
 Whether an adapter fits a model is checked from the files alone, before anything is loaded, because some engines accept
-an adapter of another model without an error. Processes that don't share a disk with this one get the files of an
-adapter as plain values.
+an adapter of another model without an error.
 """
 
 from __future__ import annotations
@@ -80,10 +79,8 @@ def write_folder(folder: Path, write: Callable[[Path], object]) -> None:
         unfinished.replace(folder)
         _sync(folder.parent)
     except (OSError, SafetensorError) as error:  # safetensors has an error of its own for a full disk
-        raise StorageError(
-            f"can't write {folder}: {getattr(error, 'strerror', '') or error}",
-            fix=disk_fix(error),
-        ) from error
+        why = getattr(error, "strerror", "") or error
+        raise StorageError(f"can't write {folder}: {why}", fix=disk_fix(error)) from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 
@@ -111,16 +108,15 @@ class Start(NamedTuple):
 
     @classmethod
     def at(cls, adapter: str, model: Path) -> Self:
-        """Find and check it."""
         folder = Path(adapter).expanduser().resolve()
-        if not (folder / "config.json").is_file() or (folder / "adapter_config.json").is_file():
-            if not (folder / "adapter_config.json").is_file():
-                raise SettingsError(
-                    f"{adapter} is no adapter: it has no adapter_config.json",
-                    fix="use an adapter folder in the PEFT format, such as RUN/learner/00020/adapter",
-                )
+        if (folder / "adapter_config.json").is_file():
             check_adapter(folder, model)
             require_base(folder, fingerprint(model, 0), str(model))
+        elif not (folder / "config.json").is_file():
+            raise SettingsError(
+                f"{adapter} is no adapter: it has no adapter_config.json",
+                fix="use an adapter folder in the PEFT format, such as RUN/learner/00020/adapter",
+            )
         return cls(folder, version_name(folder))
 
 
@@ -151,7 +147,6 @@ def check_adapter(adapter: Path, model: Path) -> None:
 
 
 def count_weights(model: Path) -> int:
-    """The number of weights in a model folder."""
     return sum(prod(shape) for path in model.glob("*.safetensors") for shape in _shapes(path).values())
 
 
@@ -167,7 +162,6 @@ def _shapes(path: Path) -> dict[str, list[int]]:
 
 
 def read_files(folder: Path) -> dict[str, bytes]:
-    """The files of a folder, by their path in it."""
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in _files(folder)}
 
 

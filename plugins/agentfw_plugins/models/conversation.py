@@ -32,6 +32,7 @@ import json
 import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -56,16 +57,10 @@ def conversation(
         elif not message.calls:
             told.append({"role": message.role, "content": message.content})
         elif native and not _spelled(message):
+            said = [(call, json.dumps(dict(call.arguments), ensure_ascii=False)) for call in message.calls]
             calls = [
-                {
-                    "id": call.id,
-                    "type": "function",
-                    "function": {
-                        "name": call.name,
-                        "arguments": json.dumps(dict(call.arguments), ensure_ascii=False),
-                    },
-                }
-                for call in message.calls
+                {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+                for call, arguments in said
             ]
             told.append({"role": message.role, "content": message.content or None, "tool_calls": calls})
         else:
@@ -138,15 +133,12 @@ def remembered(messages: Sequence[Message], memory: ShortMemory) -> list[Message
     _, begins, items = system.rpartition(_RECALLED)
     recalled = f"{begins}{items}\n" if begins else ""
     last = replace(messages[asked], content=f"{recalled}{messages[asked].content}")
-    # Its calls are in its text.
-    return [*(replace(each, content=_end(each.content), calls=()) for each in answers[-1:]), last]
-
-
-def _end(answer: str) -> str:
-    """The last call and what stands before it, back to the call before."""
-    before, end, _ = answer.rpartition(_CALL_ENDS)
-    _, _, thought = before.rpartition(_CALL_ENDS)
-    return f"{thought.lstrip()}{end}" if end else answer
+    if not answers:
+        return [last]
+    # The last call, which is in the text, and what stands before it, back to the call before.
+    before, end, _ = answers[-1].content.rpartition(_CALL_ENDS)
+    thought = before.rpartition(_CALL_ENDS)[2].lstrip()
+    return [replace(answers[-1], content=f"{thought}{end}" if end else answers[-1].content, calls=()), last]
 
 
 class CallTokens:
@@ -185,11 +177,8 @@ class CallTokens:
 
     def apart(self, text: str) -> list[str]:
         """The text in parts that can be tokenised one by one, without such a token in any."""
-        parts, start = list[str](), 0
-        for found in self._texts.finditer(text):
-            parts.append(text[start : found.start() + 1])
-            start = found.start() + 1
-        return [*parts, text[start:]]
+        cuts = [0, *(found.start() + 1 for found in self._texts.finditer(text)), len(text)]
+        return [text[start:end] for start, end in pairwise(cuts)]
 
 
 _UNFINISHED = "\ufffd"  # replacement character that an incomplete character decodes to

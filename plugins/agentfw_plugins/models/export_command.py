@@ -1,17 +1,15 @@
 """`agentfw export`: a version of a training as a folder of its own, an adapter or a whole model, for other programs.
 
-    agentfw export last adapter              # the adapter, in the PEFT format
     agentfw export last merged --merge       # base and adapter as one model, which needs nothing but transformers
     agentfw export last rows --to trl        # what it learned from: rows/00001.parquet and so on, one for each update
 
-A merged model has the logprobs of base and adapter. It is merged in fp32 and stored in the precision that the learner
-computed in. An adapter that was trained on four bits is merged into what these stand for.
+A model is merged in fp32 and stored in the precision that the learner computed in. An adapter that was trained on four
+bits is merged into what these stand for.
 
 A row is a sequence of tokens. Turns of an episode are in one row where the prompt of each is what came before it, and
-what came between the answers is masked. Other turns, such as those of a memory that changed, have rows of their own.
-Text is never tokenised again, and nothing is padded: both libraries pad a batch themselves. The columns for TRL are
+what came between the answers is masked. Text is never tokenised again, and nothing is padded. The columns for TRL are
 those of `GRPOTrainer._compute_loss`, with one advantage for each row. Those for verl are the tensors of a `DataProto`
-as its trainer has them before the update of the actor, with one advantage for each token.
+before the update of the actor, with one advantage for each token.
 """
 
 from __future__ import annotations
@@ -30,9 +28,9 @@ from agentfw.printing.out import Out, counted
 from agentfw.runs import RunFolder, find_training, make_folder, newest_version
 
 from ..command_options import json_option, runs_option, show
-from .base import choose_device, computed_in
+from .base import choose_device, torch_type
 from .checkpoint import require_new, version_name, write_folder
-from .locate import copy_but_weights, locate, write_unquantized
+from .locate import copy_but_weights, four_bit_folder, locate, write_unquantized
 
 if TYPE_CHECKING:
     from agentfw import Episode
@@ -90,25 +88,21 @@ def export_version(run: RunFolder, target: Path, *, merge: bool) -> tuple[str, b
     require_new(target)
     if target.is_dir():
         target.rmdir()  # empty
-    if adapter and merge:
-        write_folder(target, lambda unfinished: _merged(settings, version, unfinished))
-    else:
-        write_folder(target, lambda unfinished: shutil.copytree(version, unfinished, dirs_exist_ok=True))
+
+    def write(unfinished: Path) -> None:
+        if not (adapter and merge):
+            shutil.copytree(version, unfinished, dirs_exist_ok=True)
+            return
+        from .sampling_weights import Weights
+
+        base, device, precision = locate(settings["model"]), choose_device(settings["device"]), settings["precision"]
+        source = four_bit_folder(base, device) if precision == "nf4" else base
+        model = Weights(source, "fp32", "cpu", "sdpa").of(version).to(torch_type(precision, device))
+        copy_but_weights(source, unfinished)
+        write_unquantized(model, {name: weight.detach() for name, weight in model.named_parameters()}, unfinished)
+
+    write_folder(target, write)
     return version_name(version), merge or not adapter
-
-
-def _merged(settings: dict[str, Any], adapter: Path, target: Path) -> None:
-    import torch
-
-    from .locate import four_bit_folder
-    from .sampling_weights import Weights
-
-    base, device, precision = locate(settings["model"]), choose_device(settings["device"]), settings["precision"]
-    source = four_bit_folder(base, device) if precision == "nf4" else base
-    dtype = torch.float32 if computed_in(precision, device) == "fp32" else torch.bfloat16
-    model = Weights(source, "fp32", "cpu", "sdpa").of(adapter).to(dtype)
-    copy_but_weights(source, target)
-    write_unquantized(model, {name: weight.detach() for name, weight in model.named_parameters()}, target)
 
 
 # -- what it learned from ----------------------------------------------------------------------------------------------
@@ -120,10 +114,8 @@ class TokenRow:
 
     prompt: list[int]
     response: list[int] = field(default_factory=list)
-    mask: list[int] = field(default_factory=list)
-    """1 where the policy sampled a token."""
-    logprobs: list[float] = field(default_factory=list)
-    """Of the sampled tokens, and 0 elsewhere."""
+    mask: list[int] = field(default_factory=list)  # 1 where the policy sampled a token
+    logprobs: list[float] = field(default_factory=list)  # of the sampled tokens, and 0 elsewhere
     advantages: list[float] = field(default_factory=list)
     turns: list[int] = field(default_factory=list)
     version: str = ""
@@ -135,9 +127,9 @@ class TokenRow:
         self.advantages += [advantage] * len(tokens)
 
 
-def sequences_of(episode: Episode, advantages: Mapping[int, float], *, one_advantage: bool) -> Iterator[TokenRow]:
+def sequences_of(episode: Episode, advantages: Mapping[int, float], *, one_advantage: bool) -> list[TokenRow]:
     """The sequences of an episode. With `one_advantage`, turns of another advantage begin a new one."""
-    made: TokenRow | None = None
+    rows: list[TokenRow] = []
     for turn in episode.turns:
         if not turn.token_ids or turn.index not in advantages:
             continue
@@ -146,19 +138,16 @@ def sequences_of(episode: Episode, advantages: Mapping[int, float], *, one_advan
                 f"turn {turn.index} of episode {episode.id} has no logprobs, which both libraries need",
                 fix="train with a policy that returns them, such as transformers or vllm",
             )
-        value, before = advantages[turn.index], [] if made is None else [*made.prompt, *made.response]
-        goes_on = made is not None and list(turn.prompt_ids[: len(before)]) == before
-        if made is None or not goes_on or (one_advantage and value != made.advantages[0]):
-            if made is not None:
-                yield made
-            made = TokenRow(list(turn.prompt_ids), version=turn.version)
-        else:
+        value, before = advantages[turn.index], [*rows[-1].prompt, *rows[-1].response] if rows else []
+        goes_on = bool(rows) and list(turn.prompt_ids[: len(before)]) == before
+        if goes_on and not (one_advantage and value != rows[-1].advantages[0]):
             between = turn.prompt_ids[len(before) :]
-            made.add(between, [0.0] * len(between), value if one_advantage else 0.0, 0)
-        made.add(turn.token_ids, turn.logprobs, value, 1)
-        made.turns.append(turn.index)
-    if made is not None:
-        yield made
+            rows[-1].add(between, [0.0] * len(between), value if one_advantage else 0.0, 0)
+        else:
+            rows.append(TokenRow(list(turn.prompt_ids), version=turn.version))
+        rows[-1].add(turn.token_ids, turn.logprobs, value, 1)
+        rows[-1].turns.append(turn.index)
+    return rows
 
 
 def rows_of(run: RunFolder, update: int, library: Library) -> Iterator[dict[str, Any]]:
@@ -173,42 +162,32 @@ def rows_of(run: RunFolder, update: int, library: Library) -> Iterator[dict[str,
     rewards = {str(line["episode"]): float(line["reward"]) for line in records.metrics()}
     for episode in records.episodes():
         advantages = {int(turn): float(value) for turn, value in told.get(episode.id, ())}
+        reward, group = rewards.get(episode.id), f"{update}/{episode.task.index}"
         for one in sequences_of(episode, advantages, one_advantage=library == "trl"):
-            about = {
-                "update": update,
-                "group": f"{update}/{episode.task.index}",
-                "episode": episode.id,
-                "turns": one.turns,
-                "version": one.version,
-                "reward": rewards.get(episode.id),
-            }
-            yield {**(_of_trl(one) if library == "trl" else _of_verl(one, about)), **about}
-
-
-def _of_trl(one: TokenRow) -> dict[str, Any]:
-    return {
-        "prompt_ids": one.prompt,
-        "completion_ids": one.response,
-        "completion_mask": [1] * len(one.response),
-        "tool_mask": one.mask,
-        "old_per_token_logps": one.logprobs,
-        "advantages": one.advantages[0],
-    }
-
-
-def _of_verl(one: TokenRow, about: Mapping[str, Any]) -> dict[str, Any]:
-    last = len(one.mask) - 1 - one.mask[::-1].index(1)
-    return {
-        "prompts": one.prompt,
-        "responses": one.response,
-        "response_mask": one.mask,
-        "rollout_log_probs": one.logprobs,
-        "old_log_probs": one.logprobs,
-        "advantages": one.advantages,
-        "returns": one.advantages,
-        "token_level_rewards": [(about["reward"] or 0.0) * (place == last) for place in range(len(one.mask))],
-        "uid": about["group"],
-    }
+            if library == "trl":
+                columns = {
+                    "prompt_ids": one.prompt,
+                    "completion_ids": one.response,
+                    "completion_mask": [1] * len(one.response),
+                    "tool_mask": one.mask,
+                    "old_per_token_logps": one.logprobs,
+                    "advantages": one.advantages[0],
+                }
+            else:
+                last = len(one.mask) - 1 - one.mask[::-1].index(1)
+                columns = {
+                    "prompts": one.prompt,
+                    "responses": one.response,
+                    "response_mask": one.mask,
+                    "rollout_log_probs": one.logprobs,
+                    "old_log_probs": one.logprobs,
+                    "advantages": one.advantages,
+                    "returns": one.advantages,
+                    "token_level_rewards": [(reward or 0.0) * (place == last) for place in range(len(one.mask))],
+                    "uid": group,
+                }
+            told_of = {"episode": episode.id, "turns": one.turns, "version": one.version, "reward": reward}
+            yield {**columns, "update": update, "group": group, **told_of}
 
 
 def export_rows(run: RunFolder, target: Path, library: Library) -> int:

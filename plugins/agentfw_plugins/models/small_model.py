@@ -1,9 +1,8 @@
 """The small included models without transformers: their tokenizer and chat format, and a Llama in numpy.
 
-So `agentfw run` works with a language model in the base installation. `SmallChat` gives exactly the tokens that `Chat`
-gives from the same folder. `NumpyLlama` computes the same as transformers, and an answer is the same to the last bit
-whatever else is in the batch, and however many threads there are. For that, matrix products are computed in blocks of
-eight rows and on one thread, and attention row by row.
+`SmallChat` gives exactly the tokens that `Chat` gives from the same folder. `NumpyLlama` computes the same as
+transformers, and an answer is the same to the last bit whatever else is in the batch, and however many threads there
+are. For that, products are computed in blocks of eight rows and on one thread, and attention row by row.
 
     model = NumpyLlama.load(folder)
     row = model.read(prompt_ids)                  # a row: the tokens read so far, and the logits of the next token
@@ -52,12 +51,16 @@ class SmallChat:
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         # A user who writes <|end|> writes plain text.
         self._tokenizer.encode_special_tokens = True
-        self._control = {token: self._id(token, folder) for token in (END, *ROLES.values())}
+        vocabulary = self._tokenizer.get_vocab()
+        if missing := [token for token in (END, *ROLES.values()) if token not in vocabulary]:
+            raise SettingsError(
+                f"the tokenizer in {folder} has no {missing[0]}", fix="restore the folder from a backup"
+            )
+        self._control = {token: vocabulary[token] for token in (END, *ROLES.values())}
         self.end_ids = frozenset({self._control[END]})
-        self._calls = CallTokens("<tool_call>", self._tokenizer.get_vocab(), CallsInText(follows_anything=True))
+        self._calls = CallTokens("<tool_call>", vocabulary, CallsInText(follows_anything=True))
 
     def prompt(self, messages: Sequence[Message]) -> tuple[int, ...]:
-        """The prompt for an answer."""
         ids: list[int] = []
         for message in remembered(messages, self._memory):
             own = message.role == "assistant"
@@ -67,7 +70,6 @@ class SmallChat:
         return (*ids, self._control[ROLES["assistant"]])
 
     def prompt_of(self, request: Request) -> tuple[int, ...]:
-        """The prompt of a request."""
         return tuple(self._tokens(request.messages[-1].content)) if request.plain else self.prompt(request.messages)
 
     def answer(self, text: str) -> tuple[int, ...]:
@@ -75,39 +77,22 @@ class SmallChat:
         return (*self._tokens(text), self._control[END])
 
     def pieces(self, ids: Sequence[int]) -> tuple[str, ...]:
-        """The text of each token."""
-        return pieces(ids, self._decoded, self.end_ids)
+        decode = self._tokenizer.decode
+        return pieces(ids, lambda some: decode(list(some), skip_special_tokens=True), self.end_ids)
 
     def in_text(self, ids: Sequence[int], pieces: Sequence[str]) -> CallsInText:
-        """Where the calls of an answer can be."""
         return self._calls.in_text(ids, pieces)
 
     def _tokens(self, text: str) -> list[int]:
         return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
 
-    def _decoded(self, ids: Sequence[int]) -> str:
-        return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
-
-    def _id(self, token: str, folder: Path) -> int:
-        found = self._tokenizer.token_to_id(token)
-        if found is None:
-            raise SettingsError(f"the tokenizer in {folder} has no {token}", fix="restore the folder from a backup")
-        return int(found)
-
 
 Parameters = ParamSpec("Parameters")
-
-
 Result = TypeVar("Result")
-
 
 # The limit belongs to the process: if two threads set and restored it in turn, one would compute without it.
 _ALONE = RLock()
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
+_controller = cache(ThreadpoolController)
 
 
 def single_threaded(compute: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
@@ -152,13 +137,6 @@ class Row:
         self.values: Floats = np.zeros((layers, heads, room, width), np.float32)
         self.logits: Floats = np.zeros(0, np.float32)
 
-    def make_room(self, tokens: int) -> None:
-        missing = self.length + tokens - self.keys.shape[2]
-        if missing > 0:
-            grown = -(-missing // _ROOM) * _ROOM
-            self.keys = np.pad(self.keys, ((0, 0), (0, 0), (0, grown), (0, 0)))
-            self.values = np.pad(self.values, ((0, 0), (0, 0), (0, grown), (0, 0)))
-
 
 class NumpyLlama:
     """The weights in memory."""
@@ -173,7 +151,10 @@ class NumpyLlama:
         self._norm = weights["model.norm.weight"]
         self._layers = [_layer(weights, number) for number in range(config["num_hidden_layers"])]
         self._scale = np.float32(self.width**-0.5)
-        angles = np.outer(np.arange(self.context), _frequencies(config, self.width)).astype(np.float32)
+        rope = config.get("rope_parameters") or {}
+        theta = rope.get("rope_theta", config.get("rope_theta", 10000.0))
+        frequencies = 1.0 / theta ** (np.arange(0, self.width, 2, dtype=np.float32) / self.width)
+        angles = np.outer(np.arange(self.context), frequencies).astype(np.float32)
         self._cosine = np.cos(np.concatenate([angles, angles], 1)).astype(np.float32)
         self._sine = np.sin(np.concatenate([angles, angles], 1)).astype(np.float32)
 
@@ -217,7 +198,9 @@ class NumpyLlama:
         places = [row.length for row in rows]
         cosine, sine = self._cosine[places][:, None], self._sine[places][:, None]
         for row in rows:
-            row.make_room(1)
+            if row.length == row.keys.shape[2]:
+                wider = ((0, 0), (0, 0), (0, _ROOM), (0, 0))
+                row.keys, row.values = np.pad(row.keys, wider), np.pad(row.values, wider)
         group = self.heads // self.key_heads
         for number, layer in enumerate(self._layers):
             projected = _blocks(self._normed(hidden, layer.before_attention), layer.into)[:count]
@@ -286,7 +269,6 @@ def log_softmax(logits: Floats) -> Floats:
 
 
 def read_folder(folder: Path) -> tuple[dict[str, Any], dict[str, Floats]]:
-    """Read the config and weights of a model folder."""
     from safetensors.numpy import load_file
 
     config = json.loads((folder / "config.json").read_text("utf-8"))
@@ -350,13 +332,6 @@ def _layer(weights: Mapping[str, Floats], number: int) -> _Layer:
         weights[f"{start}input_layernorm.weight"],
         weights[f"{start}post_attention_layernorm.weight"],
     )
-
-
-def _frequencies(config: Mapping[str, Any], width: int) -> Floats:
-    rope = config.get("rope_parameters") or {}
-    theta = rope.get("rope_theta", config.get("rope_theta", 10000.0))
-    found: Floats = 1.0 / theta ** (np.arange(0, width, 2, dtype=np.float32) / width)
-    return found
 
 
 def _turned(vectors: Floats, cosine: Floats, sine: Floats) -> Floats:

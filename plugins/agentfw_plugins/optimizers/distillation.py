@@ -3,20 +3,15 @@
     agentfw train tasks.jsonl --model small --optimizer distillation --teacher transformers --set teacher.model=large
     agentfw train --from RUN --optimizer hint
 
-The student plays, and each of its tokens has a signal of its own, in place of one reward for the whole answer:
-
-    log q(token) - log p(token), at most `bound` in size
-
+The student plays, and each of its tokens has a signal of its own, log q(token) - log p(token), at most `bound` in size,
 with p the student's probability before the step and q the teacher's. Its gradient is that of the reverse KL divergence
-KL(p | q), estimated on the tokens that were sampled, token by token: what later tokens earn isn't credited to earlier
-ones (Gu et al. 2024, MiniLLM; Agarwal et al. 2024, GKD; Thinking Machines 2025, "On-policy distillation").
+KL(p | q), estimated token by token on what was sampled: what later tokens earn isn't credited to earlier ones (Gu et
+al. 2024, MiniLLM; Agarwal et al. 2024, GKD; Thinking Machines 2025, "On-policy distillation").
 
 For `distillation` the teacher is another policy, with the same tokens. For `hint` it is the model itself, shown what
-somebody said of its answer: a comment, a correction, or both. So words become a signal for each token (Shenfeld et al.
-2026, SDFT; Huebotter et al. 2026, SDPO). The answers are recorded ones, so the signal is computed anew for each step,
-and is zero where the model without the hint has become as likely as with it.
-
-Only the newest words on an answer count. An earlier hint may have asked for the opposite.
+somebody said of its answer (Shenfeld et al. 2026, SDFT; Huebotter et al. 2026, SDPO). The answers are recorded ones, so
+the signal is computed anew for each step. Only the newest words on an answer count: an earlier hint may have asked for
+the opposite.
 """
 
 from __future__ import annotations
@@ -99,7 +94,6 @@ class Hint(Counting[HintSettings]):
 
 
 def newest_words(episode: Episode, turn: Turn) -> Words:
-    """The newest words on an answer."""
     said = [words_of(event) for event in episode.events if event.data.get("turn") in (None, turn.index)]
     return next(filter(any, reversed(said)), Words())
 

@@ -3,16 +3,14 @@
     agentfw train --optimizer empirical_bayes
     agentfw train --optimizer empirical_bayes --set samples=1      # one answer a request is enough
 
-A baseline is as good as its mean squared error as a guess of V, the value of a request for a user, made without the
-reward itself. Three things tell something of V, and none has to be chosen over the others:
+A baseline is a guess of V, the value of a request for a user, made without the reward itself. Three things tell
+something of V, and weighted by precision they are one formula, for groups of one, of several, and of several users:
 
 - the other samples of the same request for the same user. Their mean is off by sigma^2 / (G - 1), where sigma^2 is the
   variance of a reward around V;
 - the user's history, a running mean m of earlier rewards. It is off by tau^2 + e^2, where tau^2 is the variance of V
   from request to request, and e^2 that of m itself;
 - the population, which the history is drawn towards as long as it is short. The spread between users is nu^2.
-
-Weighted by precision they are one formula, for groups of one, groups of several, and groups of several users:
 
     c = nu^2 / (nu^2 + s^2 / W)                               W: the number of rewards in m, of variance s^2
     h = c m + (1 - c) mu,   e^2 = (1 - c) nu^2                mu: the mean over users
@@ -33,13 +31,11 @@ the same for everybody, so on the base track all users are one. An episode witho
 that track, because nothing said isn't a reward of 0.
 
 The state is three numbers for each user: W, m, and s^2 before it is drawn. A batch is judged before it changes them. W
-loses 3% with each update (`discount`): the policy changes, and so do people. A user who hasn't been seen for long is
-forgotten, and begins again with the population. Before the first batch nothing is known, so that it is judged by its
-own other rewards.
+loses 3% with each update (`discount`), because the policy changes, and so do people. A user who hasn't been seen for
+long is forgotten. The first batch is judged by its own other rewards.
 
-Relatives: REINFORCE++ (the batch's mean), RLOO (the mean of the other samples), SPO (a tracked value for each prompt),
-PARPO (an anchor for each user), and the estimator of James and Stein, which weighs users and population in this way.
-benchmarks/optimizers_bias.py compares them.
+Relatives, which benchmarks/optimizers_bias.py compares: REINFORCE++, RLOO, SPO, PARPO, and the estimator of James and
+Stein, which weighs users and population in this way.
 """
 
 from __future__ import annotations
@@ -69,19 +65,15 @@ from .relative import (
     throughout,
 )
 
-_KNOWN = 1.5
-"""Weight from which a user is part of the population: more than a single reward."""
-_GONE = 0.02
-"""Weight below which a user is forgotten, as a single reward is after 130 updates."""
-_LEAST = 0.02
-"""Smallest share of one variance in another: neither users nor requests are ever all alike."""
+_KNOWN = 1.5  # weight from which a user is part of the population: more than a single reward
+_GONE = 0.02  # weight below which a user is forgotten, as a single reward is after 130 updates
+_LEAST = 0.02  # smallest share of one variance in another: neither users nor requests are ever all alike
 _FAR = 10.0
 """Most that one group says of these shares: somebody whose scale has changed must not change them for everybody."""
 _SMOOTHING = 0.9
 """What is left of the estimated shares after a batch. The first batches are averaged evenly."""
 
-Rewards = Sequence[tuple[str, float]]
-"""The rewards of one group, each with its user."""
+Rewards = Sequence[tuple[str, float]]  # the rewards of one group, each with its user
 
 
 class EmpiricalBayesSettings(LossSettings):
@@ -99,8 +91,7 @@ class History:
 
     weight: float
     mean: float
-    variance: float
-    """The mean square of rewards around what was expected of them."""
+    variance: float  # the mean square of rewards around what was expected of them
 
     def faded(self, discount: float) -> History:
         return replace(self, weight=self.weight * discount)
@@ -162,10 +153,8 @@ class TrackHistories:
 
     def __init__(self) -> None:
         self.users: dict[str, History] = {}
-        self.noise = self.requests = 0.5
-        """sigma^2 and tau^2 as shares of s^2."""
-        self.batches = 0
-        """How many these were estimated from."""
+        self.noise = self.requests = 0.5  # sigma^2 and tau^2 as shares of s^2
+        self.batches = 0  # how many these were estimated from
         self.figures: dict[str, float] = {}
 
     def judge(self, groups: Sequence[Rewards], settings: EmpiricalBayesSettings) -> list[list[float]]:
@@ -182,7 +171,10 @@ class TrackHistories:
         shares: list[float] = []
         for group in groups:
             values = [0.0] * len(group)
-            for user, own in _by_user(group).items():
+            by_user: dict[str, list[int]] = {}
+            for place, (user, _) in enumerate(group):
+                by_user.setdefault(user, []).append(place)
+            for user, own in by_user.items():
                 rewards = [group[place][1] for place in own]
                 middle, within, others = mean(rewards), spread(rewards) ** 2, len(rewards) - 1
                 expected, error, variance = population.expects(before.get(user, NEW))
@@ -249,19 +241,17 @@ class EmpiricalBayes(Relative[EmpiricalBayesSettings]):
         values = [[0.0] * len(group) for group in groups]
         weights = {"base": self.settings.base_weight, "personal": self.settings.personal_weight}
         for track, histories in self.tracks.items():
-            said = [
-                (number, [place for place, scored in enumerate(group) if has_track(scored, track)])
-                for number, group in enumerate(groups)
-            ]
-            said = [(number, places) for number, places in said if places]
-            if not said:
-                continue
-            rewards = [
-                [(_user(groups[number][place], track), of_track(groups[number][place], track)) for place in places]
-                for number, places in said
-            ]
-            for (number, places), found in zip(said, histories.judge(rewards, self.settings), strict=True):
-                for place, value in zip(places, found, strict=True):
+            # The groups with scores on this track: number and place of each sample that has some, and the rewards.
+            about: list[list[tuple[int, int]]] = []
+            rewards: list[list[tuple[str, float]]] = []
+            for number, group in enumerate(groups):
+                said = [(place, scored) for place, scored in enumerate(group) if has_track(scored, track)]
+                if said:
+                    about.append([(number, place) for place, _ in said])
+                    users = [scored.episode.task.user if track == "personal" else "" for _, scored in said]
+                    rewards.append([(user, of_track(one, track)) for user, (_, one) in zip(users, said, strict=True)])
+            for places, found in zip(about, histories.judge(rewards, self.settings) if about else (), strict=True):
+                for (number, place), value in zip(places, found, strict=True):
                     values[number][place] += weights[track] * value
         self.figures |= self.tracks["personal"].figures
         return throughout(groups, values)
@@ -281,18 +271,6 @@ class EmpiricalBayes(Relative[EmpiricalBayesSettings]):
 
     def forget(self, user: str) -> bool:
         return self.tracks["personal"].users.pop(user, None) is not None
-
-
-def _user(scored: Scored, track: Track) -> str:
-    return scored.episode.task.user if track == "personal" else ""
-
-
-def _by_user(group: Rewards) -> dict[str, list[int]]:
-    """The places in a group that each user has."""
-    places: dict[str, list[int]] = {}
-    for place, (user, _) in enumerate(group):
-        places.setdefault(user, []).append(place)
-    return places
 
 
 def _log(variance: float) -> float:

@@ -1,10 +1,7 @@
 """GRPO and its relatives.
 
-Dr. GRPO and GSPO differ from it in settings only, CISPO and SAPO in how they clip, and DAPO, GDPO, GiGPO and REINFORCE
-in what they compare. Dual clip is a setting of all that clip: `ratio_cap=3`.
-
-    agentfw train calendar --optimizer grpo
-    agentfw train calendar --optimizer gigpo --set optimizer.step_weight=0.5
+Dr. GRPO and GSPO differ from it in settings only, CISPO and SAPO in how they clip, and all others in what they compare.
+Dual clip is a setting of all that clip: `ratio_cap=3`.
 
 A group of one teaches nothing. Means over sampled outputs are means over episodes here (`episode_mean`), except where a
 class says otherwise.
@@ -16,11 +13,12 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, model_validator
 
-from agentfw import Episode, Turn
+from agentfw import Episode, Score, Turn
 from agentfw.optimizer import Advantage, Loss, Scored
 from agentfw.scores import Track
 
@@ -33,15 +31,18 @@ from .relative import (
     Length,
     LossSettings,
     Ratio,
+    RatioCap,
     Relative,
     alike,
     by_component,
+    by_round,
     by_turn,
     centred,
     has_track,
     normalised,
     of_track,
     returns_to_go,
+    scores_of,
     spoken,
     spread,
     throughout,
@@ -178,13 +179,8 @@ class DAPO(GRPO):
 
     - Dynamic sampling: groups whose rewards are all equal are left out, and `missing` asks for others in their place
       until the batch is full, or `resample` times the batch has been played besides.
-    - Overlong reward shaping: an answer that comes close to `max_answer` tokens loses reward, up to `overlong_penalty`:
-
-          0                                   up to max_answer - overlong_buffer tokens
-          -penalty x (excess / buffer)        up to max_answer
-          -penalty                            beyond it
-
-      In an episode of several turns the longest answer counts, so the loss of reward never exceeds the penalty.
+    - Overlong reward shaping: an answer of more than max_answer - overlong_buffer tokens loses reward, linearly up to
+      `overlong_penalty` at `max_answer`. In an episode of several turns the longest answer counts.
     - Overlong filtering: with `mask_truncated` answers that were cut off at the maximum length get no advantage. Their
       reward says little about the tokens that are there. The episode still counts in the comparison.
     """
@@ -207,15 +203,14 @@ class DAPO(GRPO):
         most = wanted * (1 + self.settings.resample)
         return max(0, min(wanted - different, most - len(groups)))
 
-    def _shaped(self, group: Sequence[Scored]) -> list[Scored]:
-        return [replace(scored, reward=scored.reward - self._penalty(scored)) for scored in group]
-
-    def _penalty(self, scored: Scored) -> float:
+    def _shaped(self, group: Sequence[Scored]) -> Sequence[Scored]:
         buffer, most = self.settings.overlong_buffer, self.settings.max_answer
         if buffer is None or most is None:
-            return 0.0
-        longest = max((turn.count for turn in scored.episode.turns), default=0)
-        return self.settings.overlong_penalty * min(1.0, max(0.0, (longest - (most - buffer)) / buffer))
+            return group
+        longest = [max((turn.count for turn in scored.episode.turns), default=0) for scored in group]
+        shares = [min(1.0, max(0.0, (count - (most - buffer)) / buffer)) for count in longest]
+        lost = [self.settings.overlong_penalty * share for share in shares]
+        return [replace(scored, reward=scored.reward - less) for scored, less in zip(group, lost, strict=True)]
 
 
 class ReinforceSettings(LossSettings):
@@ -260,8 +255,8 @@ class GDPO(Relative[GDPOSettings]):
     """Each reward component is normalised within its group, then the components are added up and whitened.
 
     A' = sum of w_k nrm(r_k) over the components, with nrm by mean and standard deviation of the group. A = A' /
-    (standard deviation of A' over the batch). So a component with a small spread isn't drowned by one with a large
-    spread. Normalising a component cancels the run's weight of it. The weights given here are the ones that count.
+    (standard deviation of A' over the batch). Normalising a component cancels the run's weight of it. The weights given
+    here are the ones that count.
 
     In the paper, whitening also subtracts the batch's mean. That mean is zero, as it is in every group, so it is not
     subtracted here: rounding would turn the zeros of equal groups into tiny numbers that the learner has to compute.
@@ -330,10 +325,98 @@ class GiGPO(Relative[GiGPOSettings]):
 
     def state_of(self, episode: Episode, turn: Turn) -> tuple[str, ...]:
         """What the policy was shown for the first time."""
-        news: list[str] = []
-        for index in reversed(turn.shown):
-            message = episode.messages[index]
-            if message.role == "assistant":
-                break
-            news.append(message.content if self.settings.clock else _CLOCK.sub("", message.content))
-        return tuple(reversed(news))
+        shown = (episode.messages[index] for index in reversed(turn.shown))
+        news = [message.content for message in takewhile(lambda message: message.role != "assistant", shown)]
+        return tuple(text if self.settings.clock else _CLOCK.sub("", text) for text in reversed(news))
+
+
+class RoundwiseSettings(LossSettings):
+    gamma: float = Field(
+        0.9,
+        ge=0,
+        le=1,
+        description="Discount of rewards from one round to the one before it. The paper's value is lost.",
+    )
+    clip_high: ClipHigh = 0.28
+
+
+class Roundwise(Relative[RoundwiseSettings]):
+    """Each round relative to the same round of the other samples (pearl).
+
+    G_t = r_t + gamma G_(t+1) is compared with the G_t of the other samples at the same round t. A curriculum changes
+    what a round can earn from round to round; with a baseline for each, neither early nor late rounds are favoured.
+    Every turn of a round carries the round's advantage. Samples that ended before a round are not part of its baseline.
+
+    The loss settings are the paper's: clipping ranges 0.2 and 0.28, no KL penalty, and a mean over turns
+    (`sequence_mean`), because its trainer treats every step of an episode as a sequence of its own. The value of gamma
+    is lost, and so is that of the epsilon that is added to the variance: here it is the square of the usual floor.
+    """
+
+    def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
+        return [advantage for group in groups for advantage in self._group(group)]
+
+    def _group(self, group: Sequence[Scored]) -> list[Advantage]:
+        returns = [returns_to_go(by_round(scored), self.settings.gamma) for scored in group]
+        values = [[0.0] * len(one) for one in returns]
+        for number in range(max(map(len, returns))):
+            there = [place for place, one in enumerate(returns) if number < len(one)]
+            differences = centred([returns[place][number] for place in there])
+            # By the biased variance, as in the paper.
+            one = unit(math.sqrt(math.fsum(value * value for value in differences) / len(differences)))
+            for place, difference in zip(there, differences, strict=True):
+                values[place][number] = difference / one
+        return [
+            Advantage(scored.episode.id, turn.index, values[place][turn.round])
+            for place, scored in enumerate(group)
+            for turn in spoken(scored.episode)
+        ]
+
+
+class TurnwiseSettings(LossSettings):
+    clip_high: ClipHigh = 0.28
+    ratio_cap: RatioCap = 10.0
+    aggregation: Aggregation = "token_mean"
+
+
+class Turnwise(Relative[TurnwiseSettings]):
+    """Each turn relative to the same turn of the other samples, by its own rewards (proactor).
+
+    A = nrm(r_turn) over the samples at one turn of one task. A turn earns the scores given to itself, to its round and
+    to its whole episode; nothing is passed back from later turns. Turns whose rewards are all equal are left out,
+    unless a KL penalty acts on them.
+
+    The paper gives neither its clipping ranges nor how it averages; those here are common practice.
+    """
+
+    def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
+        self.figures |= {"turns": 0.0, "turns_alike": 0.0}
+        return [advantage for group in groups for advantage in self._group(group)]
+
+    def _group(self, group: Sequence[Scored]) -> list[Advantage]:
+        turns: dict[int, list[tuple[int, float]]] = {}
+        for place, scored in enumerate(group):
+            for turn, reward in zip(scored.episode.turns, _earned(scored), strict=True):
+                turns.setdefault(turn.index, []).append((place, reward))
+        said = {(scored.episode.id, turn.index) for scored in group for turn in spoken(scored.episode)}
+        found: list[Advantage] = []
+        for index, earned in turns.items():
+            rewards = [reward for _, reward in earned]
+            self.figures["turns"] += 1
+            if alike(rewards):
+                self.figures["turns_alike"] += 1
+                if not self.settings.kl:
+                    continue
+            for (place, _), value in zip(earned, normalised(rewards), strict=True):
+                if (group[place].episode.id, index) in said:
+                    found.append(Advantage(group[place].episode.id, index, value))
+        return found
+
+
+def _earned(scored: Scored) -> list[float]:
+    """For each turn the sum of the scores of the turn, of its round and of the whole episode."""
+
+    def belongs(score: Score, turn: Turn) -> bool:
+        return score.turn == turn.index if score.turn is not None else score.round in (None, turn.round)
+
+    scores = scores_of(scored)
+    return [math.fsum(one.value for one in scores if belongs(one, turn)) for turn in scored.episode.turns]

@@ -8,21 +8,18 @@ over answers of
 
     |A| (1 - sigmoid(beta sign(A) (R - z)))
 
-R = log p(answer) - log p_ref(answer) is how much likelier the answer is than in the reference policy, which is what
-training started from. The baseline z is the KL divergence from the reference, estimated on each prompt of a minibatch
-with the answer to the next one, and never below 0. An answer teaches most where R is near z, and hardly anything once
-it is far on its right side.
+R = log p(answer) - log p_ref(answer), with the reference policy that training started from. The baseline z is the KL
+divergence from the reference, estimated on each prompt of a minibatch with the answer to the next one, and never below
+0. An answer teaches most where R is near z, and hardly anything once it is far on its right side.
 
-DPO makes the better of two answers to the same request likelier than the other. A pair are the best and the worst
-answer of a group; where turns differ in what they were shown, of those that were shown the same. The loss is the mean
-over pairs of
+DPO makes the better of two answers to the same request likelier than the other: the best and the worst answer of a
+group or, where turns differ in what they were shown, of those that were shown the same. The loss is the mean over pairs
 
     -log sigmoid(beta (R_better - R_worse))
 
 All leave out an answer that was interrupted, cut off at its maximum length or not understood.
 
     agentfw train --from RUN --optimizer kto --set optimizer.undesirable=3     # three times as many are good as bad
-    agentfw train --from RUN --optimizer dpo
 """
 
 from __future__ import annotations
@@ -179,11 +176,7 @@ class DPO(Counting[DPOSettings]):
                     found += [Advantage(*best[1:], 1.0), Advantage(*worst[1:], -1.0)]
                 else:
                     unpaired += 1
-        self.figures = {
-            "pairs": len(found) / 2,
-            "unpaired": float(unpaired),
-            "answers_left_out": float(left_out),
-        }
+        self.figures = {"pairs": len(found) / 2, "unpaired": float(unpaired), "answers_left_out": float(left_out)}
         return found
 
     def loss(self) -> Loss:

@@ -9,26 +9,22 @@ of that user's personal rewards. The anchor is read before the batch updates it.
     anchor      b = m
     group       b = group mean
 
-In a group of one there is no group mean, so that b = m with any of the first three. It has no base advantage either.
-With `base_baseline=running` its base reward is measured from the running mean of its query, over all users: base
-rewards don't depend on the user.
+In a group of one there is no group mean, so that b = m with any of the first three, and no base advantage. With
+`base_baseline=running` its base reward is measured from the running mean of its query, over all users.
 
 |A_personal| <= max(bound, (n - 1) / sqrt(n)) in a group of n, whatever the history. The second term is what a reward
 that is normalised within its group can reach. Measured against a history there is no such limit: after a few equal
 batches sqrt(v) is close to zero. So s = max(sqrt(v), max |r - b| / bound), with the maximum over the user's rewards in
-the group; order and sign stay as they are. By Chebyshev's inequality this affects at most 1 / bound^2 of the rewards of
-a user who doesn't change. The default of 4 is what a normalised reward can reach in a group of 17.
+the group; order and sign stay as they are.
 
-Two figures tell how much of a training is PARPO: `anchored`, the share of groups that learn something personal by an
-anchor among those with anything personal to learn, and `warming`, the share of users whose anchor isn't used yet. With
-`anchored` at 0 a training is the paper's variant C4, whatever it is called: users have to come back.
+`anchored` and `warming` tell how much of a training is PARPO. With `anchored` at 0 it is the paper's variant C4,
+whatever it is called: users have to come back.
 
 The paper's text at hand has lost its equations and constants. Baseline and scale are readings of its prose, and the
-numbers are common practice. The bound takes the place of a constant floor on sqrt(v), which would depend on the unit of
-the rewards. An anchor made of few samples has a poor spread, so it counts only after `warm_up` batches, its first
-batches are averaged evenly, and its variance is taken around what the baseline is: within groups, where the task is the
-same, or around the old mean, which single samples and `baseline=anchor` are measured from. A user whose rewards have
-never differed is compared within the group. benchmarks/optimizers_bias.py measures what is learned.
+numbers are common practice. An anchor made of few samples has a poor spread, so it counts only after `warm_up` batches,
+its first batches are averaged evenly, and its variance is taken around what the baseline is: within groups, where the
+task is the same, or around the old mean, which single samples and `baseline=anchor` are measured from. A user whose
+rewards have never differed is compared within the group.
 """
 
 from __future__ import annotations
@@ -127,13 +123,19 @@ class PARPO(Relative[PARPOSettings]):
         self.queries: dict[str, Anchor] = {}
         """Running statistics of the base rewards of each query. Base rewards are the same for every user."""
         if settings.anchors:
-            self.restore(_earlier(Path(settings.anchors)))
+            try:
+                state = json.loads(Path(settings.anchors).read_text("utf-8"))["optimizer"]
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                raise SettingsError(
+                    f"optimizer.anchors: can't read {settings.anchors}: {error!r}",
+                    fix="pass the state.json of a training with parpo",
+                ) from None
+            self.restore(state if isinstance(state, Mapping) else {})
 
     def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
         values: list[list[float]] = []
         users: dict[str, list[list[float]]] = {}
-        judged: list[bool] = []
-        """Of the groups that learn something personal, which do by an anchor."""
+        judged: list[bool] = []  # of the groups that learn something personal, which do by an anchor
         for group in groups:
             base = self._base(group)
             rewards = [of_track(scored, "personal") for scored in group]
@@ -147,15 +149,17 @@ class PARPO(Relative[PARPOSettings]):
                 own = [reward for reward, other in zip(rewards, names, strict=True) if other == name]
                 users.setdefault(name, []).append(own)
         if self.settings.base_baseline == "running":
-            self._count_queries(groups)
+            of_query: dict[str, list[float]] = {}
+            for scored in (one for group in groups for one in group):
+                of_query.setdefault(scored.episode.task.query, []).append(of_track(scored, "base"))
+            for query, some in of_query.items():
+                self.queries[query] = self._updated(self.queries.get(query), [some])
         self.figures["users"] = float(len(users))
         if users:
             self.figures["anchored"] = sum(judged) / max(len(judged), 1)
             self.figures["warming"] = mean([float(not self._counts(name)) for name in users])
-        for name, parts in users.items():
-            self.anchors[name] = self._updated(self.anchors.get(name), parts)
-        if users:
-            anchors = [self.anchors[name] for name in users]
+            anchors = [self._updated(self.anchors.get(name), parts) for name, parts in users.items()]
+            self.anchors |= dict(zip(users, anchors, strict=True))
             self.figures["anchor_mean"] = mean([anchor.mean for anchor in anchors])
             self.figures["anchor_spread"] = mean([math.sqrt(anchor.variance) for anchor in anchors])
         return throughout(groups, values)
@@ -171,7 +175,6 @@ class PARPO(Relative[PARPOSettings]):
         )
 
     def _base(self, group: Sequence[Scored]) -> list[float]:
-        """The base advantages of one group."""
         rewards = [of_track(scored, "base") for scored in group]
         anchor = self.queries.get(group[0].episode.task.query)
         running = self.settings.base_baseline == "running" and len(group) == 1
@@ -181,36 +184,26 @@ class PARPO(Relative[PARPOSettings]):
         one = max(unit(math.sqrt(anchor.variance)), abs(difference) / self.settings.bound)
         return [difference / one if abs(difference) > ROUNDING * abs(anchor.mean) else 0.0]
 
-    def _count_queries(self, groups: Sequence[Sequence[Scored]]) -> None:
-        rewards: dict[str, list[float]] = {}
-        for scored in (one for group in groups for one in group):
-            rewards.setdefault(scored.episode.task.query, []).append(of_track(scored, "base"))
-        for query, some in rewards.items():
-            self.queries[query] = self._updated(self.queries.get(query), [some])
-
     def _personal(self, names: Sequence[str], rewards: Sequence[float]) -> list[float]:
-        """The personal advantages of one group."""
         middle, differences, values = mean(rewards), centred(rewards), normalised(rewards)
         for name in filter(self._counts, dict.fromkeys(names)):
             anchor = self.anchors[name]
             deviation = math.sqrt(anchor.variance)
+            baselines = {
+                "min_upper": min(middle, anchor.mean + self.settings.margin * deviation),
+                "max_lower": max(middle, anchor.mean - self.settings.margin * deviation),
+                "anchor": anchor.mean,
+                "group": middle,
+            }
+            alone = len(rewards) == 1 and self.settings.baseline != "group"  # the middle is the sample itself
             # Differences within the group are exact zeros where its rewards are equal.
-            offset = middle - self._baseline(middle, anchor.mean, self.settings.margin * deviation, len(rewards))
+            offset = middle - baselines["anchor" if alone else self.settings.baseline]
             own = {place: differences[place] + offset for place, other in enumerate(names) if other == name}
             one = unit(spread(rewards) if self.settings.scale == "group" else deviation)
             one = max(one, max(map(abs, own.values())) / self.settings.bound)
             for place, difference in own.items():
                 values[place] = difference / one
         return values
-
-    def _baseline(self, middle: float, centre: float, margin: float, samples: int) -> float:
-        if samples == 1 and self.settings.baseline != "group":
-            return centre  # the middle is the sample itself
-        if self.settings.baseline == "min_upper":
-            return min(middle, centre + margin)
-        if self.settings.baseline == "max_lower":
-            return max(middle, centre - margin)
-        return centre if self.settings.baseline == "anchor" else middle
 
     def _counts(self, name: str) -> bool:
         """Whether the user's anchor is used: it has seen enough batches, and rewards that differ."""
@@ -256,17 +249,6 @@ class PARPO(Relative[PARPOSettings]):
                 f"the state holds no user anchors of parpo: {error!r}",
                 fix="resume with the optimizer and the version of agentfw that wrote the checkpoint",
             ) from error
-
-
-def _earlier(path: Path) -> Mapping[str, Any]:
-    """The optimizer's state of an earlier training."""
-    try:
-        state = json.loads(path.read_text("utf-8"))["optimizer"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise SettingsError(
-            f"optimizer.anchors: can't read {path}: {error!r}", fix="pass the state.json of a training with parpo"
-        ) from None
-    return state if isinstance(state, Mapping) else {}
 
 
 def _anchors(records: Mapping[str, Sequence[float]]) -> dict[str, Anchor]:

@@ -54,29 +54,9 @@ Aggregation = Annotated[
     ),
 ]
 Length = Annotated[
-    int | None,
-    Field(ge=1, description="Constant that token_sum divides by, such as the maximum tokens of an episode."),
+    int | None, Field(ge=1, description="Constant that token_sum divides by, such as the maximum tokens of an episode.")
 ]
 Kl = Annotated[float, Field(ge=0, description="Weight of the KL penalty towards the reference policy.")]
-ImportanceCap = Annotated[
-    float | None,
-    Field(
-        gt=0,
-        description="Maximum importance weight that corrects for a sampler that differs from the trainer. "
-        "If set, a large difference is no error. Default: 2 if the policy gives logprobs.",
-    ),
-]
-ImportanceLevel = Annotated[
-    Literal["token", "sequence"], Field(description="Importance weight of each token, or of a turn's tokens together.")
-]
-ImportanceMask = Annotated[
-    float | None,
-    Field(
-        gt=1,
-        description="Leave out turns whose mean importance ratio (geometric) is above this, or below its inverse. "
-        "Default: 1.5 from the second update on, if the policy gives logprobs.",
-    ),
-]
 
 
 class LossSettings(Settings):
@@ -89,9 +69,21 @@ class LossSettings(Settings):
     aggregation: Aggregation = "sequence_mean"
     length: Length = None
     kl: Kl = 0.0
-    importance_cap: ImportanceCap = None
-    importance_level: ImportanceLevel = "token"
-    importance_mask: ImportanceMask = None
+    importance_cap: float | None = Field(
+        None,
+        gt=0,
+        description="Maximum importance weight that corrects for a sampler that differs from the trainer. "
+        "If set, a large difference is no error. Default: 2 if the policy gives logprobs.",
+    )
+    importance_level: Literal["token", "sequence"] = Field(
+        "token", description="Importance weight of each token, or of a turn's tokens together."
+    )
+    importance_mask: float | None = Field(
+        None,
+        gt=1,
+        description="Leave out turns whose mean importance ratio (geometric) is above this, or below its inverse. "
+        "Default: 1.5 from the second update on, if the policy gives logprobs.",
+    )
 
     @model_validator(mode="after")
     def _sums_need_a_length(self) -> LossSettings:
@@ -197,7 +189,6 @@ def has_track(scored: Scored, track: Track) -> bool:
 
 
 def by_component(scored: Scored) -> dict[str, float]:
-    """The sum of each component."""
     found: dict[str, list[float]] = {}
     for score in scores_of(scored):
         found.setdefault(score.component, []).append(score.value)
@@ -236,10 +227,8 @@ def by_turn(scored: Scored) -> list[float]:
     return [math.fsum(some) for some in values]
 
 
-FLOOR = 1e-3
-"""Standard deviation below which differences of rewards are taken for noise."""
-ROUNDING = 1e-12
-"""Relative difference below which values count as equal."""
+FLOOR = 1e-3  # standard deviation below which differences of rewards are taken for noise
+ROUNDING = 1e-12  # relative difference below which values count as equal
 
 
 def mean(values: Sequence[float]) -> float:

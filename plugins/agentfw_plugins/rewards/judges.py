@@ -98,7 +98,6 @@ class JudgedReward(RewardModel, Generic[Judge]):
         await self.policy.close()
 
     async def ask(self, messages: Sequence[JudgedMessage]) -> Answer:
-        """Ask the policy."""
         conversation = [Message(str(message["role"]), str(message["content"])) for message in messages]
         question = conversation[1].content
         try:
@@ -183,7 +182,9 @@ class Rubric(JudgedReward[RubricJudge]):
         for episode in group:
             for turn in episode.turns:
                 if turn.finish != "interrupted":
-                    by_turn.setdefault(turn.index, []).append((episode, turn, _attempt_at(episode, turn)))
+                    shown = [episode.messages[index] for index in turn.shown]
+                    attempt = [*map(_entry, shown), _entry(Message("assistant", turn.text, turn.calls))]
+                    by_turn.setdefault(turn.index, []).append((episode, turn, attempt))
         return list(by_turn.values())
 
     async def _judged(self, group: Sequence[_Judged]) -> list[Score]:
@@ -217,12 +218,6 @@ def _attempt(episode: Episode) -> list[JudgedMessage]:
             attempt.append(_entry(Message("assistant", turn.text, turn.calls)))
         answers.add(turn.text)
     return attempt + [_entry(message) for index, message in enumerate(episode.messages) if index not in shown]
-
-
-def _attempt_at(episode: Episode, turn: Turn) -> list[JudgedMessage]:
-    """One turn as the judge reads it: what it was shown, and its answer."""
-    shown = [_entry(episode.messages[index]) for index in turn.shown]
-    return [*shown, _entry(Message("assistant", turn.text, turn.calls))]
 
 
 def _entry(message: Message) -> JudgedMessage:

@@ -139,13 +139,11 @@ class Preference(RewardModel):
         for turn in episode.turns:
             if turn.finish == "interrupted":
                 continue
-            if self.settings.text == "said":
-                found = [turn.text]
-            else:
-                wanted = [
-                    call for call in turn.calls if not self.settings.actions or call.name in self.settings.actions
-                ]
-                found = [_text_of(call) for call in wanted if call.id not in failed]
+            found = [turn.text]
+            if self.settings.text != "said":
+                carried_out = [call for call in turn.calls if call.id not in failed]
+                wanted = self.settings.actions or {call.name for call in carried_out}
+                found = [_text_of(call) for call in carried_out if call.name in wanted]
             yield from (text for text in found if text.strip())
 
 

@@ -1,12 +1,7 @@
 """`agentfw reward`: fit a preference model, use it, explain it, measure it and update it, without a run.
 
-    agentfw reward fit likes.csv --items places.csv --profiles people.csv --out preferences
-    agentfw reward score ana "Book the museum first, then lunch nearby" --model preferences
-    agentfw reward explain ana "Book the museum first, then lunch nearby" --model preferences
-
-A command that fails leaves the model on disk as it was.
-
-This module is imported for `agentfw reward --help`, so each command imports what it needs.
+A command that fails leaves the model on disk as it was. This module is imported for `agentfw reward --help`, so each
+command imports what it needs.
 """
 
 from __future__ import annotations
@@ -27,13 +22,11 @@ from . import translated_errors
 if TYPE_CHECKING:
     from agentfw_rewardmodels import PreferenceModel, Progress
 
-_TABLE = click.Path(path_type=Path)
-_model = click.option(
-    "--model", type=click.Path(path_type=Path), default="preferences", show_default=True, help="Model directory."
-)
-_items = click.option("--items", type=_TABLE, help="Table of item texts, with the columns item and text.")
+_PATH = click.Path(path_type=Path)
+_model = click.option("--model", type=_PATH, default="preferences", show_default=True, help="Model directory.")
+_items = click.option("--items", type=_PATH, help="Table of item texts, with the columns item and text.")
 _profiles = click.option(
-    "--profiles", type=_TABLE, help="Table of user profiles, with the column user and any others; each is a view."
+    "--profiles", type=_PATH, help="Table of user profiles, with the column user and any others; each is a view."
 )
 _profile = click.option("--profile", help="Profile text of a user without interactions.")
 
@@ -48,28 +41,21 @@ def reward() -> None:
 
 
 @reward.command()
-@click.argument("interactions", type=_TABLE)
+@click.argument("interactions", type=_PATH)
 @_items
 @_profiles
 @click.option(
     "--validation",
-    type=_TABLE,
+    type=_PATH,
     help="Interactions used for early stopping. Default: a random share of the training data.",
 )
-@click.option(
-    "--out",
-    "folder",
-    type=click.Path(path_type=Path),
-    default="preferences",
-    show_default=True,
-    help="Output directory.",
-)
+@click.option("--out", "folder", type=_PATH, default="preferences", show_default=True, help="Output directory.")
 @click.option(
     "--encoder",
     default="",
     help="Text encoder: wordllama, hash:256 or sentence-transformers:NAME. Default: the best one installed.",
 )
-@click.option("--start", type=click.Path(path_type=Path), help="Directory of a model to start training from.")
+@click.option("--start", type=_PATH, help="Directory of a model to start training from.")
 @click.option(
     "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Setting, such as dimensions=32. Can be repeated."
 )
@@ -150,12 +136,10 @@ def explain(user: str, text: str, profile: str | None, model: Path, out: Out) ->
 
 
 @reward.command("eval")
-@click.argument("interactions", type=_TABLE)
+@click.argument("interactions", type=_PATH)
 @click.option("--count", type=click.IntRange(1), default=20, show_default=True, help="Length of the ranked list.")
 @click.option(
-    "--by",
-    type=click.Choice(["fused", "interest", "conformity"]),
-    help="Ranking method. Default: the model's.",
+    "--by", type=click.Choice(["fused", "interest", "conformity"]), help="Ranking method. Default: the model's."
 )
 @_model
 @json_option
@@ -171,12 +155,10 @@ def evaluate(interactions: Path, count: int, by: Any, model: Path, out: Out) -> 
 
 
 @reward.command()
-@click.argument("interactions", type=_TABLE, required=False)
+@click.argument("interactions", type=_PATH, required=False)
 @_items
 @_profiles
-@click.option(
-    "--out", "folder", type=click.Path(path_type=Path), help="Output directory. Default: the model is updated in place."
-)
+@click.option("--out", "folder", type=_PATH, help="Output directory. Default: the model is updated in place.")
 @_model
 @json_option
 def update(

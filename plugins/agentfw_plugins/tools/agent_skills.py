@@ -4,9 +4,6 @@ An agent is told the name and the description of each skill. `use_skill` gives i
 `read_skill_file` a file that these speak of. An Agent Plugin is a folder with a plugin.json, with skills in `skills/`
 and servers in `mcp.json`; the tools of a server are named SERVER_TOOL.
 
-    agentfw run inbox --skill ./skills
-    agentfw run inbox --skill acme-letters      # of the entry-point group agentfw.skills of a distribution
-
 Nothing of a folder is shown to a model, and no server of it is started, before a person has allowed the folder
 (`agentfw.host.trust`). What a distribution ships needs no permission: whoever installs it trusts its code.
 """
@@ -14,10 +11,9 @@ Nothing of a folder is shown to a model, and no server of it is started, before 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from pydantic import Field, ValidationError
 
@@ -35,8 +31,7 @@ from .mcp_link import MCPSettings
 GROUP = "agentfw.skills"
 _PLUGIN_FILES = ("plugin.json", ".claude-plugin/plugin.json")
 _SERVER_FILES = ("mcp.json", ".mcp.json")
-_ROOTS = ("${PLUGIN_ROOT}", "${CLAUDE_PLUGIN_ROOT}")
-"""What stands in mcp.json for the folder of the plugin."""
+_ROOTS = ("${PLUGIN_ROOT}", "${CLAUDE_PLUGIN_ROOT}")  # what stands in mcp.json for the folder of the plugin
 
 
 class AgentSkillsSettings(Settings):
@@ -52,8 +47,14 @@ class AgentSkills(Toolbox):
         self.skills: dict[str, AgentSkill] = {}
         self._servers: list[MCPToolbox] = []
         for name in settings.folders:
-            folder = found_folder(name)
-            for skill in _skills_of(folder):
+            folder = _found(name)
+            is_plugin = any((folder / file).is_file() for file in _PLUGIN_FILES)
+            place = folder / "skills" if is_plugin else folder
+            try:
+                skills = read_skill_folders(place) if place.is_dir() or not is_plugin else []
+            except BadInputError as error:
+                raise UsageError(error.message, fix=error.fix) from error
+            for skill in skills:
                 if skill.name in self.skills:
                     both = f"{self.skills[skill.name].folder} and {skill.folder}"
                     raise UsageError(f'two skills are called "{skill.name}": {both}', fix="leave one of them out")
@@ -100,7 +101,7 @@ class AgentSkills(Toolbox):
         return self.skills[name]
 
 
-def found_folder(name: str) -> Path:
+def _found(name: str) -> Path:
     """The folder of a path that a person has allowed, or that a distribution ships under this name."""
     if Path(name).is_dir():
         require_trusted_folder(Path(name))
@@ -110,16 +111,6 @@ def found_folder(name: str) -> Path:
     if folder is None:
         raise UnknownNameError("folder of skills", name, shipped)
     return folder
-
-
-def _skills_of(folder: Path) -> list[AgentSkill]:
-    is_plugin = any((folder / file).is_file() for file in _PLUGIN_FILES)
-    if is_plugin and not (folder / "skills").is_dir():
-        return []
-    try:
-        return read_skill_folders(folder / "skills" if is_plugin else folder)
-    except BadInputError as error:
-        raise UsageError(error.message, fix=error.fix) from error
 
 
 def _servers_of(folder: Path) -> list[MCPSettings]:
@@ -133,14 +124,12 @@ def _servers_of(folder: Path) -> list[MCPSettings]:
         for root in _ROOTS:
             text = text.replace(root, json.dumps(str(folder.absolute()))[1:-1])
         whole = json.loads(text)
-        servers = whole.get("mcpServers", whole)
-        return [_server(name, about) for name, about in servers.items()]
+        made: list[MCPSettings] = []
+        for name, about in whole.get("mcpServers", whole).items():
+            known = {key: about[key] for key in ("command", "args", "env", "url") if key in about}
+            made.append(MCPSettings(**known, prefix=f"{name}_"))
+        return made
     except ValidationError as error:
         raise UsageError(f"{file}: {error.errors()[0]['msg']}", fix=fix) from error
     except (ValueError, AttributeError, TypeError) as error:
         raise UsageError(f"{file} can't be read: {error}", fix=fix) from error
-
-
-def _server(name: str, about: Mapping[str, Any]) -> MCPSettings:
-    known = {key: about[key] for key in ("command", "args", "env", "url") if key in about}
-    return MCPSettings(**known, prefix=f"{name}_")

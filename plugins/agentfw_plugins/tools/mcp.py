@@ -4,10 +4,7 @@ Its tools are tools. So is each of its prompts, which returns the prompt's messa
 any of its resources. A call that may have been carried out is never made twice. A server that is found dead before a
 call is restarted once and then called. One that dies during a call gives an observation that says so.
 
-    agentfw run inbox --tool mcp --set tool.mcp.url=http://localhost:8080/mcp --set tool.mcp.token_env=MY_TOKEN
-
-Nothing starts before `open`, and no process is left after `close`. The server's stderr is not shown, but its last lines
-are part of the error if the server fails.
+Nothing starts before `open`, and no process is left after `close`.
 """
 
 from __future__ import annotations
@@ -24,12 +21,10 @@ from .mcp_link import Answer, Link, Lost, MCPSettings, Offered
 
 if TYPE_CHECKING:
     from mcp import Client
-    from mcp.types import CallToolResult, Prompt
+    from mcp.types import Prompt
 
-READ = "read_resource"
-"""The tool that reads resources."""
-_LISTED = 50
-"""Maximum number of resources that its description names."""
+READ = "read_resource"  # the tool that reads resources
+_LISTED = 50  # maximum number of resources that its description names
 _OPEN = {"$ref", "allOf", "anyOf", "oneOf", "if", "patternProperties", "dependentSchemas", "unevaluatedProperties"}
 """Keywords of JSON schema that may allow more properties than are listed in `properties`."""
 _MOST, _LONGEST = 8, 100  # of arguments that a model made up: how many are named, and characters of a name
@@ -120,19 +115,13 @@ class MCPToolbox(Toolbox):
         return self._link
 
 
-class _MCPTool(Tool):
-    """One thing that the server offers."""
+_Request = Callable[["Client", str, dict[str, Any]], Awaitable[str]]
 
-    def __init__(
-        self,
-        box: MCPToolbox,
-        name: str,
-        description: str,
-        parameters: Mapping[str, Any],
-        request: Callable[[Client, str, dict[str, Any]], Awaitable[str]],
-    ) -> None:
+
+class _MCPTool(Tool):
+    def __init__(self, box: MCPToolbox, name: str, words: str, schema: Mapping[str, Any], request: _Request) -> None:
         self._box, self._name, self._request = box, name, request
-        self.action = Action(box.settings.prefix + name, description, dict(parameters))
+        self.action = Action(box.settings.prefix + name, words, dict(schema))
         self.timeout = box.settings.timeout
 
     async def call(self, arguments: Mapping[str, Any]) -> str:
@@ -143,7 +132,13 @@ class _MCPTool(Tool):
 
 
 async def _call(client: Client, name: str, arguments: dict[str, Any]) -> str:
-    return answer_of(name, await client.call_tool(name, arguments))
+    result = await client.call_tool(name, arguments)
+    text = "\n".join(_shown(block) for block in result.content)
+    if not text and result.structured_content is not None:
+        text = json.dumps(result.structured_content, ensure_ascii=False)
+    if result.is_error:
+        raise InterventionRefused(text or f"{name} failed and gave no reason")
+    return text
 
 
 async def _get(client: Client, name: str, arguments: dict[str, Any]) -> str:
@@ -169,27 +164,14 @@ def _schema(prompt: Prompt) -> dict[str, Any]:
 def unknown_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
     """What is wrong with the names of the arguments. Nothing, where the schema leaves open what there may be."""
     known = schema.get("properties")
-    if (
-        not isinstance(known, Mapping)
-        or schema.get("additionalProperties", False) is not False
-        or _OPEN & schema.keys()
-    ):
+    is_open = schema.get("additionalProperties", False) is not False or _OPEN & schema.keys()
+    if is_open or not isinstance(known, Mapping):
         return []
     found = []
     for name in [name for name in arguments if name not in known][:_MOST]:
         guess = nearest(name[:_LONGEST], known)
         found.append(f"{name[:_LONGEST]}: no such argument" + (f'; did you mean "{guess}"?' if guess else ""))
     return found
-
-
-def answer_of(name: str, result: CallToolResult) -> str:
-    """The text of a result. An error result is a refusal."""
-    text = "\n".join(_shown(block) for block in result.content)
-    if not text and result.structured_content is not None:
-        text = json.dumps(result.structured_content, ensure_ascii=False)
-    if result.is_error:
-        raise InterventionRefused(text or f"{name} failed and gave no reason")
-    return text
 
 
 def _shown(block: Any) -> str:
@@ -210,5 +192,4 @@ def _resource(content: Any) -> str:
 
 
 def _size(base64: str) -> str:
-    """The size of base64 content."""
     return f"{len(base64) * 3 // 4:,} bytes"

@@ -6,7 +6,6 @@ may be any task and may be cancelled.
     link = Link(settings)          # starts at once
     offered = await link.ready()   # or an AgentfwError with the reason
     result = await link.ask(lambda client: client.call_tool("now", {"zone": "UTC"}))
-    await link.close()             # the process has ended
 """
 
 from __future__ import annotations
@@ -71,16 +70,6 @@ class MCPSettings(Settings):
         """Name of the server in errors."""
         return self.url or shlex.join([self.command, *self.args])
 
-    def handed_on(self) -> dict[str, str]:
-        """The values of the variables that `pass_env` and `token_env` name."""
-        names = [*self.pass_env, *([self.token_env] if self.token_env else [])]
-        if missing := [name for name in names if not os.environ.get(name)]:
-            raise AgentfwError(
-                f"the MCP server {self.server} needs the environment variable {', '.join(missing)}",
-                fix=f"export {missing[0]}=...",
-            )
-        return {name: os.environ[name] for name in names}
-
 
 _TAIL = 20_000  # bytes of a program's stderr that are looked at
 
@@ -97,13 +86,10 @@ class Lost(Exception):
 
 
 class Offered(NamedTuple):
-    """What a server offers."""
-
     tools: Sequence[Tool]
     prompts: Sequence[Prompt]
     resources: Sequence[Resource]
-    templates: Sequence[ResourceTemplate]
-    """Resources whose addresses have a part to fill in."""
+    templates: Sequence[ResourceTemplate]  # resources whose addresses have a part to fill in
 
 
 class Link:
@@ -111,7 +97,13 @@ class Link:
 
     def __init__(self, settings: MCPSettings) -> None:
         self.settings = settings
-        self._secrets = settings.handed_on()
+        names = [*settings.pass_env, *filter(None, [settings.token_env])]
+        if missing := [name for name in names if not os.environ.get(name)]:
+            raise AgentfwError(
+                f"the MCP server {settings.server} needs the environment variable {', '.join(missing)}",
+                fix=f"export {missing[0]}=...",
+            )
+        self._secrets = {name: os.environ[name] for name in names}
         self._ready: asyncio.Future[Offered] = asyncio.get_running_loop().create_future()
         self._ended = asyncio.Event()
         self._scope: CancelScope | None = None
@@ -141,7 +133,9 @@ class Link:
         except MCPError as error:
             if error.code == CONNECTION_CLOSED:
                 await self.close()
-                raise Lost(self._last_words(), sent=not _unreached(self._cause)) from None
+                said = self._said[-1:] or ([str(self._cause)] if self._cause else [])
+                words = self._hidden(f"it last said: {said[0]}" if said else "it said nothing")
+                raise Lost(words, sent=not _unreached(self._cause)) from None
             if error.code == INVALID_REQUEST and self._status == 404:
                 # A restarted server doesn't know our session and did nothing.
                 await self.close()
@@ -163,7 +157,9 @@ class Link:
                 if not self._ended.is_set():
                     await self._live(self._scope)
         except Exception as error:
-            self._cause = _leaf(error)
+            self._cause = error
+            while isinstance(self._cause, BaseExceptionGroup):  # of anyio's task groups
+                self._cause = self._cause.exceptions[0]
         finally:
             self._ended.set()
             # Not by seek(): the program shares the place in the file.
@@ -221,21 +217,14 @@ class Link:
 
     # -- what went wrong -----------------------------------------------------------------------------------------------
 
-    def _last_words(self) -> str:
-        """Why the server went away, as far as known."""
-        said = self._said[-1:] or ([str(self._cause)] if self._cause else [])
-        return self._hidden(f"it last said: {said[0]}" if said else "it said nothing")
-
     def _failure(self) -> AgentfwError:
         """The error for a connection that could not be opened, with a fix."""
         settings, cause = self.settings, self._cause
         if isinstance(cause, ImportError):
             return MissingExtraError("the tool mcp", "web", module=cause.name or "mcp")
-        fix = (
-            f"run it by hand: {settings.server}"
-            if settings.command
-            else "check that the server is running, and check the URL"
-        )
+        fix = "check that the server is running, and check the URL"
+        if settings.command:
+            fix = f"run it by hand: {settings.server}"
         if isinstance(cause, TimeoutError):
             what = f"didn't list its tools within {settings.connect_deadline:g} s"
             fix += "; for a server that starts slowly, increase connect_deadline"
@@ -262,7 +251,6 @@ class Link:
 
 
 async def _listed(list_page: Callable[..., Awaitable[Any]], what: str) -> Sequence[Any]:
-    """All pages of a list."""
     found: list[Any] = []
     cursor: str | None = None
     while True:
@@ -297,13 +285,6 @@ async def _watched(
             yield passed, leaving
         finally:
             group.cancel_scope.cancel()
-
-
-def _leaf(error: BaseException) -> BaseException:
-    """The error inside the groups of anyio's task groups."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 def _unreached(error: BaseException | None) -> bool:

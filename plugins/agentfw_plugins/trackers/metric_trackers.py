@@ -1,8 +1,5 @@
 """Trackers of metrics: Weights & Biases, and MLflow; and one that copies the run's folder.
 
-    agentfw run inbox --tracker mirror --set tracker.mirror.address=s3://bucket/runs
-    agentfw runs resume s3://bucket/runs/2026-11-21-inbox-7f3a19c4
-
 Each library is imported when it is used. In the mirror a thread sends what has changed, so the run never waits for the
 storage. Storage that can't be reached for a while costs nothing but the age of the copy.
 """
@@ -39,9 +36,8 @@ class WandbSettings(Settings):
 class WandbTracker(Tracker):
     """Logs a run's settings and metrics to Weights & Biases, offline unless `mode` is online.
 
-    Nothing leaves the machine unless `mode` is online. Offline, the records are in the run's folder and `wandb sync`
-    sends them. The parts of one run share one id, so they are joined there. Neither code nor git information is
-    recorded.
+    Offline, the records are in the run's folder and `wandb sync` sends them. The parts of one run share one id, so they
+    are joined there. Neither code nor git information is recorded.
 
         agentfw run inbox --tracker wandb
         wandb sync runs/2026-11-21-inbox-7f3a19c4/wandb/offline-run-*
@@ -132,7 +128,10 @@ class MLflowTracker(Tracker):
         self._run = ""
 
     def begin(self, run: str, folder: Path, settings: Mapping[str, Any]) -> None:
-        store, artifacts = self._store(folder)
+        store, artifacts = self.settings.store, None
+        if "://" not in store:
+            place = (Path(store) if store else folder / "mlflow").absolute()
+            store, artifacts = f"{_SQLITE}{(place / 'mlflow.db').as_posix()}", (place / "artifacts").as_uri()
         with _alone(store):
             self._client = _client(store)
             experiment = self._experiment(artifacts)
@@ -144,7 +143,12 @@ class MLflowTracker(Tracker):
         else:
             self._run, params = known.info.run_id, set(known.data.params)
             self._client.update_run(self._run, status="RUNNING")
-        self._note_settings(settings, params)
+        from mlflow.entities import Param  # not before `_client`
+
+        named = {_name(key): value[:_LONGEST_VALUE] for key, value in _flat(settings)}
+        new = [Param(key, value) for key, value in named.items() if key not in params]  # they can't be changed
+        for start in range(0, len(new), _MOST_AT_ONCE):
+            self._client.log_batch(self._run, params=new[start : start + _MOST_AT_ONCE])
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         from mlflow.entities import Metric
@@ -166,13 +170,6 @@ class MLflowTracker(Tracker):
         if client is not None and self._run:
             client.set_terminated(self._run, status)
 
-    def _store(self, folder: Path) -> tuple[str, str | None]:
-        """The URL of the store, and where artifacts go."""
-        if "://" in self.settings.store:
-            return self.settings.store, None
-        place = (Path(self.settings.store) if self.settings.store else folder / "mlflow").absolute()
-        return f"{_SQLITE}{(place / 'mlflow.db').as_posix()}", (place / "artifacts").as_uri()
-
     def _earlier(self, note: Path, store: str) -> Any:
         """The MLflow run of this run in this store, if there is one."""
         from mlflow.exceptions import MlflowException
@@ -189,24 +186,14 @@ class MLflowTracker(Tracker):
 
         name = self.settings.experiment
         found = self._client.get_experiment_by_name(name)
-        try:
-            return str(
-                found.experiment_id if found else self._client.create_experiment(name, artifact_location=artifacts)
-            )
-        except MlflowException:  # another run of the same server may have created it meanwhile
-            found = self._client.get_experiment_by_name(name)
-            if found is None:
-                raise
-            return str(found.experiment_id)
-
-    def _note_settings(self, settings: Mapping[str, Any], known: set[str]) -> None:
-        """Log settings as parameters, which MLflow doesn't allow to be changed."""
-        from mlflow.entities import Param
-
-        named = {_name(key): value[:_LONGEST_VALUE] for key, value in _flat(settings)}
-        params = [Param(key, value) for key, value in named.items() if key not in known]
-        for start in range(0, len(params), _MOST_AT_ONCE):
-            self._client.log_batch(self._run, params=params[start : start + _MOST_AT_ONCE])
+        if found is None:
+            try:
+                return str(self._client.create_experiment(name, artifact_location=artifacts))
+            except MlflowException:  # another run of the same server may have created it meanwhile
+                found = self._client.get_experiment_by_name(name)
+                if found is None:
+                    raise
+        return str(found.experiment_id)
 
 
 @contextmanager
@@ -241,15 +228,10 @@ def _client(store: str) -> Any:
 
 
 def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Nested settings as dotted keys."""
-    if isinstance(value, Mapping):
-        items: Any = value.items()
-    elif isinstance(value, list | tuple):
-        items = enumerate(value)
-    else:
+    if not isinstance(value, Mapping | list | tuple):
         yield path, value if isinstance(value, str) else json.dumps(value)
         return
-    for key, inner in items:
+    for key, inner in value.items() if isinstance(value, Mapping) else enumerate(value):
         yield from _flat(inner, f"{path}.{key}" if path else str(key))
 
 
@@ -280,8 +262,7 @@ class MirrorTracker(Tracker):
         check_address(settings.address)
         self._thread: threading.Thread | None = None
         self._ends = threading.Event()
-        self._failure: StorageError | None = None
-        """Why the last pass failed, if it did."""
+        self._failure: StorageError | None = None  # why the last pass failed, if it did
 
     def begin(self, run: str, folder: Path, settings: Mapping[str, Any]) -> None:
         self._mirror = Mirror(folder, self.settings.address)

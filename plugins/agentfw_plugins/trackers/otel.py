@@ -2,11 +2,7 @@
 
 An episode is a trace: `invoke_agent` is its root, and below it are `chat` for each answer of the policy,
 `execute_tool`, `retrieval` for what a memory recalls, and `evaluate` for a reward model, with an event for each score.
-
-    agentfw run inbox --tracker otel --set tracker.otel.endpoint=http://localhost:4318/v1/traces
-
-Spans carry names, times, numbers of tokens and settings. What was said is sent only if `content` is on. Keys of a
-collector belong into OTEL_EXPORTER_OTLP_HEADERS.
+What was said is sent only if `content` is on.
 """
 
 from __future__ import annotations
@@ -53,8 +49,7 @@ class OtelTracker(Tracker):
         """`exporter` takes the place of the collector."""
         self.settings, self._exporter = settings, exporter
         self._provider: Any = None
-        self._roots: dict[Task, Span] = {}
-        """The span of each episode that goes on or isn't scored yet."""
+        self._roots: dict[Task, Span] = {}  # the span of each episode that goes on or isn't scored yet
 
     def begin(self, run: str, folder: Path, settings: Mapping[str, Any]) -> None:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -90,20 +85,33 @@ class OtelTracker(Tracker):
             case PolicyCall():
                 self._policy_call(operation)
             case ToolCall():
-                call = operation
-                attributes = {
-                    **self._about("execute_tool"),
-                    "gen_ai.tool.name": call.name,
-                    "gen_ai.tool.type": "function",
-                }
+                name = operation.name
+                attributes = {**self._about("execute_tool"), "gen_ai.tool.name": name, "gen_ai.tool.type": "function"}
                 if self.settings.content:
-                    attributes["gen_ai.tool.call.arguments"] = json.dumps(call.arguments, default=str)
-                    attributes["gen_ai.tool.call.result"] = call.answer
-                self._span(call, f"execute_tool {call.name}", attributes)
+                    attributes["gen_ai.tool.call.arguments"] = json.dumps(operation.arguments, default=str)
+                    attributes["gen_ai.tool.call.result"] = operation.answer
+                self._span(operation, f"execute_tool {name}", attributes)
             case Recall():
-                self._recall(operation)
+                attributes = {**self._about("retrieval"), "gen_ai.data_source.id": operation.name}
+                attributes["agentfw.recalled"] = len(operation.found)
+                if self.settings.content:
+                    documents = [{"content": found.text, "score": found.score} for found in operation.found]
+                    attributes["gen_ai.retrieval.query.text"] = operation.query.text
+                    attributes["gen_ai.retrieval.documents"] = json.dumps(documents)
+                self._span(operation, f"retrieval {operation.name}", attributes)
             case Scoring():
-                self._scoring(operation)
+                used = Usage.total(score.usage for score in operation.scores)
+                attributes = {**self._about("evaluate"), **(_usage(used) if used.tokens else {})}
+                span = self._span(operation, f"evaluate {operation.name}", attributes, end=False)
+                for score in operation.scores:
+                    figure = {
+                        f"{_EVALUATION}.name": score.component,
+                        f"{_EVALUATION}.score.value": float(score.value),
+                        "agentfw.round": score.round,
+                        "agentfw.turn": score.turn,
+                    }
+                    span.add_event(f"{_EVALUATION}.result", _known(figure), _nanoseconds(operation.ended))
+                self._end(span, operation)
 
     def close(self) -> None:
         provider, self._provider = self._provider, None
@@ -132,8 +140,9 @@ class OtelTracker(Tracker):
             "gen_ai.request.top_p": call.sampling.top_p,
             "gen_ai.request.max_tokens": call.sampling.max_tokens,
             "gen_ai.request.seed": call.sampling.seed,
-            **_address(settings.get("base_url")),
         }
+        if isinstance(url := settings.get("base_url"), str):
+            attributes |= {"server.address": urlsplit(url).hostname, "server.port": urlsplit(url).port}
         if generation is not None:
             attributes |= {
                 "gen_ai.response.model": generation.version or model,
@@ -146,28 +155,6 @@ class OtelTracker(Tracker):
                 said = _message(Message("assistant", generation.text, generation.calls))
                 attributes["gen_ai.output.messages"] = json.dumps([{**said, "finish_reason": generation.finish}])
         self._span(call, f"chat {model}", attributes, kind=SpanKind.CLIENT)
-
-    def _recall(self, recall: Recall) -> None:
-        attributes = {
-            **self._about("retrieval"),
-            "gen_ai.data_source.id": recall.name,
-            "agentfw.recalled": len(recall.found),
-        }
-        if self.settings.content:
-            documents = [{"content": found.text, "score": found.score} for found in recall.found]
-            attributes["gen_ai.retrieval.query.text"] = recall.query.text
-            attributes["gen_ai.retrieval.documents"] = json.dumps(documents)
-        self._span(recall, f"retrieval {recall.name}", attributes)
-
-    def _scoring(self, scoring: Scoring) -> None:
-        used = Usage.total(score.usage for score in scoring.scores)
-        attributes = {**self._about("evaluate"), **(_usage(used) if used.tokens else {})}
-        span = self._span(scoring, f"evaluate {scoring.name}", attributes, end=False)
-        for score in scoring.scores:
-            place = {"agentfw.round": score.round, "agentfw.turn": score.turn}
-            figure = {f"{_EVALUATION}.name": score.component, f"{_EVALUATION}.score.value": float(score.value)}
-            span.add_event(f"{_EVALUATION}.result", _known({**figure, **place}), _nanoseconds(scoring.ended))
-        self._end(span, scoring)
 
     # -- spans in general ----------------------------------------------------------------------------------------------
 
@@ -255,11 +242,6 @@ def _message(message: Message) -> dict[str, Any]:
         for call in message.calls
     ]
     return {"role": message.role, "parts": parts}
-
-
-def _address(url: object) -> dict[str, Any]:
-    parts = urlsplit(url) if isinstance(url, str) else None
-    return {} if parts is None else {"server.address": parts.hostname, "server.port": parts.port}
 
 
 def _known(attributes: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,14 +3,11 @@
 An answer depends only on its own request. Its seed is derived from the run's seed, the task and the prompt, so neither
 the order of requests nor other answers in the batch change it.
 
-A token's logprob is that of the distribution it was sampled from, with temperature and top_p. Importance weights need
-it, and a learner divides its logits by the same temperature. At temperature 0 every token would have probability 1,
-which contains no information, so there the logprob is the model's own.
+A token's logprob is that of the distribution it was sampled from, with temperature and top_p. At temperature 0 every
+token would have probability 1, which contains no information, so there the logprob is the model's own.
 
-Answers that follow a JSON schema are held to it by the library llguidance. The tokens that the schema rules out are
-left out before a token is drawn, so its logprob is that of the distribution that is left. A learner can't compute it:
-it would need the schema. So such turns are marked (`Turn.constrained`), and losses that weigh tokens by these logprobs
-refuse them, as they refuse those of a smaller `top_p`.
+Answers that follow a JSON schema are held to it by the library llguidance: tokens that the schema rules out are left
+out before a token is drawn. A learner can't compute such logprobs, so these turns are marked (`Turn.constrained`).
 """
 
 from __future__ import annotations
@@ -55,8 +52,6 @@ class Sampled:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """What one answer is sampled with."""
-
     prompt: tuple[int, ...]
     limit: int
     temperature: float
@@ -82,16 +77,17 @@ class Drawing:
                 fix="set window to keep fewer turns, or use a model with a longer context",
             )
         sampling = request.sampling
+        root = request.task.seed if sampling.seed is None else sampling.seed
+        shown = hashlib.sha256(array("q", prompt).tobytes()).hexdigest()
         return cls(
             prompt,
             min(sampling.max_tokens or limit, room),
             temperature if sampling.temperature is None else sampling.temperature,
             1.0 if sampling.top_p is None else sampling.top_p,
-            request_seed(request, prompt),
+            Seeds(root).integer("answer", request.task.id, shown),
         )
 
     def generation(self, chat: Chat | SmallChat, sampled: Sampled, *, constrained: bool = False) -> Generation:
-        """The answer that these tokens are."""
         pieces = chat.pieces(sampled.token_ids)
         return Generation(
             text="".join(pieces),
@@ -122,13 +118,6 @@ def require_readable(
         )
 
 
-def request_seed(request: Request, prompt_ids: Sequence[int]) -> int:
-    """The seed of one answer, a 63-bit integer."""
-    root = request.task.seed if request.sampling.seed is None else request.sampling.seed
-    prompt = hashlib.sha256(array("q", prompt_ids).tobytes()).hexdigest()
-    return Seeds(root).integer("answer", request.task.id, prompt)
-
-
 def draw(
     logits: Tensor, temperatures: Sequence[float], top_ps: Sequence[float], numbers: Sequence[float]
 ) -> tuple[list[int], list[float]]:
@@ -137,14 +126,9 @@ def draw(
     `numbers` are uniform random numbers from 0 to 1, one per row. A temperature of 0 takes the likeliest token.
     """
     size = max(1, _ELEMENTS[logits.device.type] // logits.shape[-1])
-    token_ids: list[int] = []
-    logprobs: list[float] = []
-    for start in range(0, len(logits), size):
-        some = slice(start, start + size)
-        drawn = _draw(logits[some], temperatures[some], top_ps[some], numbers[some])
-        token_ids += drawn[0]
-        logprobs += drawn[1]
-    return token_ids, logprobs
+    parts = [slice(start, start + size) for start in range(0, len(logits), size)]
+    drawn = [_draw(logits[some], temperatures[some], top_ps[some], numbers[some]) for some in parts]
+    return [token for ids, _ in drawn for token in ids], [value for _, logprobs in drawn for value in logprobs]
 
 
 def _draw(
@@ -216,7 +200,6 @@ class Constraint:
         return torch.from_numpy(found)
 
     def take(self, token: int) -> None:
-        """Go on with the token that was drawn."""
         self._matcher.consume_token(token)
         self._check()
 

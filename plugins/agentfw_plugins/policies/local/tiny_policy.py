@@ -1,12 +1,9 @@
 """The policy `tiny`: the small language model that ships with agentfw, computed in numpy.
 
-It works like any other language model: it reads the conversation and writes text, its calls are parsed from that text,
-and it knows the user only from what it reads.
-
     agentfw run calendar --policy tiny --memory strategyhub --set memory.strategyhub.show=true
 
-It was trained for one job, that of the calendar (models/tiny/README.md describes how). By default it takes the
-likeliest token.
+It works like any other language model: it reads the conversation and writes text, and its calls are parsed from that
+text. It was trained for one job, that of the calendar (models/tiny/README.md describes how).
 """
 
 from __future__ import annotations
@@ -46,12 +43,9 @@ class TinySettings(Settings):
 
 
 class _Answer:
-    """One answer in progress."""
-
     def __init__(self, drawing: Drawing) -> None:
         self.drawing = drawing
-        self.model: NumpyLlama
-        """The one that was served when it was begun."""
+        self.model: NumpyLlama  # the one that was served when it was begun
         self.version = ""
         self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.token_ids: list[int] = []
@@ -60,27 +54,25 @@ class _Answer:
 
     def draw(self, row: Row) -> int:
         """Append a token with its logprob in the distribution that it was sampled from."""
-        if self.drawing.temperature > 0:
-            token, logprob = self._drawn(row.logits.astype(np.float64) / self.drawing.temperature)
-        else:
+        if not self.drawing.temperature:
             token = int(row.logits.argmax())
             logprob = float(log_softmax(row.logits)[token])
+        else:
+            logits = row.logits.astype(np.float64) / self.drawing.temperature
+            chances = np.exp(logits - logits.max())
+            chances /= chances.sum()
+            if self.drawing.top_p < 1:
+                order = np.argsort(-chances, kind="stable")
+                outside = np.cumsum(chances[order]) - chances[order] >= self.drawing.top_p
+                outside[0] = False
+                chances[order[outside]] = 0.0
+            heights = np.cumsum(chances)
+            aim = self._numbers.random() * heights[-1]
+            token = min(int(np.searchsorted(heights, aim, side="right")), len(heights) - 1)
+            logprob = float(np.log(chances[token] / heights[-1]))
         self.token_ids.append(token)
         self.logprobs.append(logprob)
         return token
-
-    def _drawn(self, logits: np.ndarray) -> tuple[int, float]:
-        chances = np.exp(logits - logits.max())
-        chances /= chances.sum()
-        if self.drawing.top_p < 1:
-            order = np.argsort(-chances, kind="stable")
-            outside = np.cumsum(chances[order]) - chances[order] >= self.drawing.top_p
-            outside[0] = False
-            chances[order[outside]] = 0.0
-        heights = np.cumsum(chances)
-        aim = self._numbers.random() * heights[-1]
-        token = min(int(np.searchsorted(heights, aim, side="right")), len(heights) - 1)
-        return token, float(np.log(chances[token] / heights[-1]))
 
 
 class TinyPolicy(Policy):
@@ -114,15 +106,12 @@ class TinyPolicy(Policy):
         )
         answer = _Answer(drawing)
         self._waiting.append(answer)
-        self._begin()
+        if self._work is None or self._work.done():
+            self._work = asyncio.create_task(self._answer_all())
         await answer.future
         finish = "stop" if answer.token_ids[-1] in self._chat.end_ids else "length"
         sampled = Sampled(tuple(answer.token_ids), tuple(answer.logprobs), finish, answer.version, cached=0)
         return drawing.generation(self._chat, sampled)
-
-    def _begin(self) -> None:
-        if self._work is None or self._work.done():
-            self._work = asyncio.create_task(self._answer_all())
 
     async def _answer_all(self) -> None:
         """Generate until no requests are left. New requests join in between."""
@@ -167,14 +156,9 @@ class TinyPolicy(Policy):
         return NumpyLlama.load(adapter or self._folder) if whole else NumpyLlama.load(self._folder, adapter)
 
     async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
-        require_readable(
-            prompt_ids,
-            token_ids,
-            model=self.settings.model,
-            vocabulary=self._model.vocabulary,
-            context=self._model.context,
-        )
-        return tuple(float(value) for value in self._model.logprobs(prompt_ids, token_ids))
+        name, model = self.settings.model, self._model
+        require_readable(prompt_ids, token_ids, model=name, vocabulary=model.vocabulary, context=model.context)
+        return tuple(float(value) for value in model.logprobs(prompt_ids, token_ids))
 
     async def close(self) -> None:
         if self._work is not None:

@@ -4,9 +4,8 @@ The tokens of an answer don't depend on other requests (on a CPU to the last bit
 joins as soon as a row is free, and leaves when it is done. `call` runs a function alone: after all earlier requests,
 before all later ones.
 
-The contents of a row stay until the row is needed. A prompt that shares a prefix with another prompt, running or not,
-is computed only from where they differ: later turns of an episode, tasks with the same instructions. A prompt that is
-the same as another isn't computed at all: samples of one task begin with what is known of the first one's next token.
+The contents of a row stay until the row is needed. A prompt that shares a prefix with another one, running or not, is
+computed only from where they differ, and samples of one task begin with what is known of the first one's next token.
 Only the states of prompts are reused, never those of generated tokens, because the two differ in their last bits.
 
 Layers of other kinds than full or sliding attention have states that can't be cut at a token (other_layers). A model
@@ -39,15 +38,11 @@ Answer = TypeVar("Answer")
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """One answer to generate."""
-
     drawing: Drawing
     heard: Callable[[int], bool] | None = None
     """Called with each token when it is sampled, on the engine's thread. The answer ends with it if that is True."""
-    constraint: Constraint | None = None
-    """What the answer may be."""
-    adapter: str = ""
-    """The adapter to compute with, if the engine has several."""
+    constraint: Constraint | None = None  # what the answer may be
+    adapter: str = ""  # the adapter to compute with, if the engine has several
     future: Future[Sampled] = field(default_factory=Future)
     token_ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
@@ -68,10 +63,8 @@ class _Row:
     computed: int = 0
     used: int = 0
     job: Job | None = None
-    logits: Any = None
-    """Of the token after the prompt, once the whole prompt is computed."""
-    cache: Any = None
-    """Transformers' own, if rows are computed one by one."""
+    logits: Any = None  # of the token after the prompt, once the whole prompt is computed
+    cache: Any = None  # transformers' own, if rows are computed one by one
 
     @property
     def length(self) -> int:
@@ -184,10 +177,7 @@ class Engine:
                         self._step()
                 except Exception as error:
                     self._fail(error)
-        for row in self._places:
-            if row.job is not None:
-                row.job.future.cancel()
-        for item in self._waiting:
+        for item in [*(job for _, job in self._busy()), *self._waiting]:
             item.future.cancel()
 
     def _listen(self) -> bool:
@@ -212,9 +202,9 @@ class Engine:
     def _fail(self, error: Exception) -> None:
         """After an error in a pass, fail all requests and start afresh for later ones."""
         explained = self._explained(error)
-        for row in self._busy():
-            if row.job is not None and row.job.future.set_running_or_notify_cancel():
-                row.job.future.set_exception(explained)
+        for row, job in self._busy():
+            if job.future.set_running_or_notify_cancel():
+                job.future.set_exception(explained)
             row.job = None
         self.forget()
 
@@ -230,8 +220,8 @@ class Engine:
 
     # -- who is in -----------------------------------------------------------------------------------------------------
 
-    def _busy(self) -> list[_Row]:
-        return [row for row in self._places if row.job is not None]
+    def _busy(self) -> list[tuple[_Row, Job]]:
+        return [(row, row.job) for row in self._places if row.job is not None]
 
     def _admit(self) -> None:
         """Assign rows to waiting jobs in order, up to a call, which later jobs must not overtake.
@@ -252,9 +242,9 @@ class Engine:
             else:
                 put_off.append(job)
         self._waiting.extendleft(reversed(put_off))
-        known = [row for row in self._busy() if row.logits is not None and row.job and not row.job.token_ids]
+        known = [(row, job) for row, job in self._busy() if row.logits is not None and not job.token_ids]
         if known:
-            self._draw(known, torch.stack([row.logits for row in known]))
+            self._draw(known, torch.stack([row.logits for row, _ in known]))
 
     def _place(self, job: Job) -> bool:
         """Put a job into a row. False if it should wait until another row has computed its prefix."""
@@ -281,25 +271,14 @@ class Engine:
         self._clock += 1
         row.job, row.used, row.cache = None, self._clock, None
 
-    def _close_ranks(self) -> None:
-        """Move the last busy rows to the front, because a pass covers all rows up to the last busy one."""
-        busy = [index for index, row in enumerate(self._places) if row.job is not None]
-        if not busy or 2 * blocks(len(busy)) > blocks(busy[-1] + 1):
-            return
-        for target, index in enumerate(busy):
-            if target != index:
-                length = max(self._places[target].computed, self._places[index].length)
-                self._rows.swap(target, index, length)
-                self._places[target], self._places[index] = self._places[index], self._places[target]
-
     # -- one pass ----------------------------------------------------------------------------------------------------
 
     def _step(self) -> None:
         """One forward pass for each adapter that rows are computed with."""
-        for row in self._busy():
-            if row.job is not None and row.job.future.cancelled():
+        for row, job in self._busy():
+            if job.future.cancelled():
                 self._leave(row)
-        for adapter in dict.fromkeys(row.adapter for row in self._busy()):
+        for adapter in dict.fromkeys(row.adapter for row, _ in self._busy()):
             model = self.model(adapter)
             if self._one_by_one:
                 self._step_one_by_one(model, adapter)
@@ -310,13 +289,19 @@ class Engine:
         """Compute a part of each prompt that isn't computed yet, and one token for all other rows."""
         import torch
 
-        self._close_ranks()
+        busy = [index for index, row in enumerate(self._places) if row.job is not None]
+        if 2 * blocks(len(busy)) <= blocks(busy[-1] + 1):  # a pass covers all rows up to the last busy one
+            for target, index in enumerate(busy):
+                if target != index:
+                    one, two = self._places[target], self._places[index]
+                    self._rows.swap(target, index, max(one.computed, two.length))
+                    self._places[target], self._places[index] = two, one
         asking, tokens, positions, plan = self._planned(adapter)
         if not tokens:
             return
         last = max(index for index, row in enumerate(self._places) if row.job is not None)
         self._rows.reserve(last, max(positions) + 1)
-        asked = list(asking.values())
+        asked = [place for _, _, place in asking]
         kept = asked + [0] * (blocks(len(asked)) - len(asked))
         logits = model(
             torch.tensor([tokens], device=model.device),
@@ -325,19 +310,19 @@ class Engine:
             logits_to_keep=torch.tensor(kept, dtype=torch.long, device=model.device),
             agentfw_plan=plan,
         ).logits[0, : len(asked)]
-        for row, found in zip(asking, logits, strict=True):
-            if row.job is not None and not row.job.token_ids:
+        for (row, job, _), found in zip(asking, logits, strict=True):
+            if not job.token_ids:
                 row.logits = found.clone()  # a slice would keep all rows' in memory
         if asking:
-            self._draw(list(asking), logits)
+            self._draw([(row, job) for row, job, _ in asking], logits)
 
     def _step_one_by_one(self, model: PreTrainedModel, adapter: str) -> None:
         """One token for each row: after its whole prompt, or after its last token."""
         import torch
 
-        busy, logits = [row for row in self._busy() if row.adapter == adapter], []
-        for row in busy:
-            new = row.tokens.tolist() if row.cache is None else row.job.token_ids[-1:] if row.job is not None else []
+        busy, logits = [(row, job) for row, job in self._busy() if row.adapter == adapter], []
+        for row, job in busy:
+            new = row.tokens.tolist() if row.cache is None else job.token_ids[-1:]
             found = model(
                 torch.tensor([new], device=model.device), past_key_values=row.cache, use_cache=True, logits_to_keep=1
             )
@@ -346,66 +331,65 @@ class Engine:
         if busy:
             self._draw(busy, torch.cat(logits))
 
-    def _planned(self, adapter: str) -> tuple[dict[_Row, int], list[int], list[int], Plan]:
-        """The rows that get a token from the next pass, its tokens, and their positions."""
-        asking: dict[_Row, int] = {}
+    def _planned(self, adapter: str) -> tuple[list[tuple[_Row, Job, int]], list[int], list[int], Plan]:
+        """The rows that get a token from the next pass, and from where in it, its tokens, and their positions."""
+        asking: list[tuple[_Row, Job, int]] = []
         tokens: list[int] = []
         positions: list[int] = []
         segments: list[Segment] = []
-        last: dict[int, int] = {}  # of the rows that are being continued
+        last: dict[int, Job] = {}  # of the rows that are being continued
         for index, row in enumerate(self._places):
-            if row.adapter != adapter:
+            job = row.job
+            if row.adapter != adapter or job is None:
                 continue
             length = min(_PROMPT_TOKENS - len(tokens), len(row.tokens) - row.computed)
-            if row.job is not None and row.job.token_ids:
-                last[index] = row.job.token_ids[-1]
-            elif row.job is not None and length > 0:
+            if job.token_ids:
+                last[index] = job
+            elif length > 0:
                 end, padded = row.computed + length, blocks(length)
                 if end == len(row.tokens):
-                    asking[row] = len(tokens) + length - 1
+                    asking.append((row, job, len(tokens) + length - 1))
                 segments.append(Segment(index, row.computed, padded))
                 tokens += [*row.tokens[row.computed : end].tolist(), *[0] * (padded - length)]
                 positions += range(row.computed, row.computed + padded)
                 row.computed = end
         ends = [-1] * blocks(max(last, default=-1) + 1)
-        for index in last:
-            asking[self._places[index]] = len(tokens) + index
+        for index, job in last.items():
+            asking.append((self._places[index], job, len(tokens) + index))
             ends[index] = self._places[index].length - 1
-        tokens += [last.get(index, 0) for index in range(len(ends))]
+        tokens += [last[index].token_ids[-1] if index in last else 0 for index in range(len(ends))]
         positions += [max(end, 0) for end in ends]
         return asking, tokens, positions, Plan(self._rows, segments, ends)
 
-    def _constrained(self, rows: list[_Row], logits: Any) -> tuple[list[_Row], Any]:
+    def _constrained(self, busy: list[tuple[_Row, Job]], logits: Any) -> tuple[list[tuple[_Row, Job]], Any]:
         """The rows that go on, and their logits without the tokens that their constraints rule out."""
-        going, places = list[_Row](), list[int]()
-        for place, row in enumerate(rows):
-            if row.job is not None and (constraint := row.job.constraint) is not None:
+        places: list[int] = []
+        for place, (row, job) in enumerate(busy):
+            if job.constraint is not None:
                 try:
-                    if row.job.token_ids:
-                        constraint.take(row.job.token_ids[-1])
-                    allowed = constraint.allowed(logits.shape[-1]).to(logits.device)
+                    if job.token_ids:
+                        job.constraint.take(job.token_ids[-1])
+                    allowed = job.constraint.allowed(logits.shape[-1]).to(logits.device)
                 except AgentfwError as error:  # of this answer alone
-                    if row.job.future.set_running_or_notify_cancel():
-                        row.job.future.set_exception(error)
+                    if job.future.set_running_or_notify_cancel():
+                        job.future.set_exception(error)
                     self._leave(row)
                     continue
                 logits[place].masked_fill_(~allowed, float("-inf"))
-            going.append(row)
             places.append(place)
-        return going, logits if len(places) == len(rows) else logits[places]
+        return [busy[place] for place in places], logits if len(places) == len(busy) else logits[places]
 
-    def _draw(self, rows: list[_Row], logits: Any) -> None:
-        rows, logits = self._constrained(rows, logits)
-        if not rows:
+    def _draw(self, busy: list[tuple[_Row, Job]], logits: Any) -> None:
+        busy, logits = self._constrained(busy, logits)
+        if not busy:
             return
-        jobs = [row.job for row in rows if row.job is not None]
         token_ids, logprobs = draw(
             logits,
-            [job.drawing.temperature for job in jobs],
-            [job.drawing.top_p for job in jobs],
-            [float(job.numbers.random()) for job in jobs],
+            [job.drawing.temperature for _, job in busy],
+            [job.drawing.top_p for _, job in busy],
+            [float(job.numbers.random()) for _, job in busy],
         )
-        for row, job, token, logprob in zip(rows, jobs, token_ids, logprobs, strict=True):
+        for (row, job), token, logprob in zip(busy, token_ids, logprobs, strict=True):
             if logprob != logprob:  # NaN
                 raise AgentfwError(
                     "the model's logits are NaN: its weights are broken",

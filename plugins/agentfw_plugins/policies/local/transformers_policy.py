@@ -1,14 +1,11 @@
 """The policy `transformers`: a language model in this process, on the CPU or on a GPU.
 
-Token ids are exactly those that the model read and sampled. The same seed gives the same answer, whatever else is
-generated at the same time.
-
     agentfw run calendar --model path/to/model
     agentfw train calendar --policy transformers --optimizer grpo
 
-On a CPU, in fp32, an answer is the same to the last bit however many others share its batch (docs/reference/policies.md
-says on which processors that was tested). On a GPU kernels choose their order of adding by the size of the
-batch: the last bits of a logprob differ, and now and then a draw that falls on a border.
+Token ids are exactly those that the model read and sampled. On a CPU, in fp32, an answer is the same to the last bit
+however many others share its batch. On a GPU kernels choose their order of adding by the size of the batch: the last
+bits of a logprob differ, and now and then a draw that falls on a border.
 """
 
 from __future__ import annotations
@@ -27,17 +24,8 @@ from agentfw import Generation, Host, Policy, Request, Settings
 from agentfw.errors import SettingsError
 from agentfw.settings import OPERATIONAL, SHARED, VERSION
 
-from ...models import (
-    Chat,
-    Device,
-    Precision,
-    Start,
-    choose_device,
-    fix_order_of_adding,
-    has_weights,
-    locate,
-    require_loadable,
-)
+from ...models import Chat, Device, Precision, Start, locate
+from ...models.base import choose_device, fix_order_of_adding, has_weights, require_loadable
 from ...models.chat import TEMPLATE_SETTING
 from ...models.sampling_weights import Weights
 from .sampling import Constraint, Drawing, Schemas, Telling, require_readable
@@ -104,7 +92,7 @@ class TransformersPolicy(Policy):
         self._apart: tuple[Weights, Engine] | None = None
         """The base with the adapters of policies that are beside this one."""
         self._engine = Engine(
-            lambda _: self._weights.of_base() if start is None else self._weights.of(start.folder),
+            lambda _: self._weights.of(None if start is None else start.folder),
             self._chat.end_ids,
             self.settings.batch,
             self.settings.model if start is None else start.version,

@@ -9,11 +9,7 @@ few in one go, and any further keys, which are masked, add zeros.
     model(tokens, position_ids=positions, agentfw_plan=Plan(rows, segments=[Segment(row=0, start=0, length=32)]))
 
 A forward pass gets one long sequence of tokens: first parts of prompts (`segments`), then one token for each row that
-is being continued. Only the attention knows which tokens belong together. The rest of a model works on single tokens.
-
-Logprobs of given answers, as the policy `transformers` serves them: several in one pass of the model.
-
-score(model, [(prompt_ids, token_ids), (other_prompt_ids, other_token_ids)])
+is being continued. Only the attention knows which tokens belong together.
 """
 
 from __future__ import annotations
@@ -28,19 +24,14 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
 
-ATTENTION = "agentfw_rows"
-"""Name of this attention in transformers' register."""
+ATTENTION = "agentfw_rows"  # name of this attention in transformers' register
 BLOCK = 16
 _KEYS, _FEW_KEYS = 512, 128
 _AT_ONCE = 256  # queries of one prompt that are computed with the same keys, so that few keys are masked
 
 
-def blocks(length: int) -> int:
+def blocks(length: int, unit: int = BLOCK) -> int:
     """The length rounded up to whole blocks, in tokens."""
-    return _whole(length, BLOCK)
-
-
-def _whole(length: int, unit: int) -> int:
     return -(-length // unit) * unit
 
 
@@ -57,8 +48,7 @@ class _Continued(NamedTuple):
 
     rows: Tensor
     positions: Tensor
-    hidden: Tensor
-    """Minus infinity for masked keys, else 0: [rows in whole blocks, 1, 1, 1, keys]."""
+    hidden: Tensor  # minus infinity for masked keys, else 0: [rows in whole blocks, 1, 1, 1, keys]
     near: Tensor | None
     """Where the keys of each row are, if some rows are longer than the window: [rows in whole blocks, keys]."""
     alone: Mapping[int, slice]
@@ -79,17 +69,9 @@ class _Layer(NamedTuple):
     """How a layer weighs what it sees."""
 
     scale: float
-    window: int | None
-    """Number of tokens that it sees. None if it sees all."""
-    cap: float | None
-    """If set, a score x is cap tanh(x / cap)."""
-    sinks: Tensor | None
-    """[heads]: one more score of each head, which belongs to no token."""
-
-    @property
-    def by_hand(self) -> bool:
-        """Whether no kernel computes it."""
-        return self.cap is not None or self.sinks is not None
+    window: int | None  # number of tokens that it sees, or None for all
+    cap: float | None  # if set, a score x is cap tanh(x / cap)
+    sinks: Tensor | None  # [heads]: one more score of each head, which belongs to no token
 
 
 @dataclass(slots=True)
@@ -117,8 +99,10 @@ class Plan:
             }
             # A row that isn't continued attends to its first token, because softmax needs at least one key.
             together = [0 if row in alone else max(0, end) for row, end in enumerate(self.ends)]
-            lasts, width, near = torch.tensor(together, device=device), _width(max(together)), None
-            if window is None or max(together) < window:
+            longest = max(together) + 1
+            width = _FEW_KEYS if longest <= _FEW_KEYS else max(_KEYS, blocks(longest))
+            lasts, near = torch.tensor(together, device=device), None
+            if window is None or longest <= window:
                 seen = _in_sight(lasts, torch.arange(width, device=device), window)
             else:
                 # A row's keys begin at a place of its own, so that the others can't change the order of adding.
@@ -137,15 +121,10 @@ class Plan:
 
             # Keys begin at a whole stretch, too, so that a kernel adds them in the same order for every token.
             first = 0 if window is None else max(0, start - window + 1) // _KEYS * _KEYS
-            keys = torch.arange(first, _whole(end, _KEYS), device=device)
+            keys = torch.arange(first, blocks(end, _KEYS), device=device)
             tokens = torch.arange(start, end, device=device)
             self._seen[start, end, window] = first, _in_sight(tokens, keys, window)
         return self._seen[start, end, window]
-
-
-def _width(last: int) -> int:
-    """Number of keys that rows are computed with whose longest ends at `last`."""
-    return _FEW_KEYS if last < _FEW_KEYS else max(_KEYS, blocks(last + 1))
 
 
 def _in_sight(tokens: Tensor, keys: Tensor, window: int | None) -> Tensor:
@@ -166,7 +145,7 @@ class Rows:
         """Allocate room for this many tokens in all rows up to this one."""
         import torch.nn.functional as functional
 
-        count, capacity = max(self._count, blocks(row + 1)), max(self._capacity, _whole(length, _KEYS))
+        count, capacity = max(self._count, blocks(row + 1)), max(self._capacity, blocks(length, _KEYS))
         more = (0, 0, 0, capacity - self._capacity, 0, 0, 0, count - self._count)
         if any(more):
             for layer, (keys, values) in self._layers.items():
@@ -194,13 +173,11 @@ class Rows:
                 cached[two, :, :length] = kept
 
     def clear(self) -> None:
-        """Release the memory."""
         self._layers.clear()
         self._count, self._capacity = BLOCK, _KEYS
 
 
 def register_attention() -> None:
-    """Register this attention with transformers."""
     from transformers import AttentionInterface
 
     AttentionInterface.register(ATTENTION, _attention)
@@ -262,14 +239,15 @@ def _read(query: Tensor, keys: Tensor, values: Tensor, start: int, layer: _Layer
     import torch.nn.functional as functional
 
     length = query.shape[2]
+    by_hand = layer.cap is not None or layer.sinks is not None  # no kernel computes these
     # By hand, blocks are computed one by one where the order of adding matters.
-    size = BLOCK if layer.by_hand and query.device.type == "cpu" else _AT_ONCE
+    size = BLOCK if by_hand and query.device.type == "cpu" else _AT_ONCE
     for offset in range(0, length, size):
         here = slice(offset, min(offset + size, length))
         first, seen = plan.seen(start + offset, start + here.stop, layer.window, query.device)
         some = slice(first, first + seen.shape[1])
         near, seen = keys[:, :, some], seen[:, : keys.shape[2] - first]
-        if layer.by_hand:
+        if by_hand:
             asked = query[:, :, here].unflatten(1, (keys.shape[1], -1))
             hidden = seen.new_zeros(seen.shape, dtype=query.dtype).masked_fill_(~seen, float("-inf"))
             answer[:, :, here] = _by_hand(asked, near, values[:, :, some], hidden, layer).flatten(1, 2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -14,9 +13,8 @@ from agentfw import Settings
 from agentfw.engine import Plan
 from agentfw.settings import OPERATIONAL, SHARED, VERSION
 
-from ...models import Precision, choose_device, locate
+from ...models import Precision, choose_device, computed_in, locate
 from ...models.chat import TEMPLATE_SETTING
-from ..local.sampling import Drawing
 
 Heard = Callable[[Sequence[int]], object]
 
@@ -90,22 +88,7 @@ class VLLMSettings(Settings):
         return self.concurrency or (256 if self.base_url or _has_gpu() else 64)
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """One answer to sample."""
-
-    drawing: Drawing
-    end_ids: frozenset[int]
-    stop: Sequence[str] = ()
-    """Texts at which the answer ends. The token that completes one is part of it."""
-
-    def ended(self, token_ids: Sequence[int], reason: str | None) -> bool:
-        """Whether an answer ended by itself, given vLLM's reason, and not at its limit."""
-        return token_ids[-1] in self.end_ids or bool(self.stop and reason == "stop")
-
-
-_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
-"""What vLLM takes as the maximum rank of adapters."""
+_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # what vLLM takes as the maximum rank of adapters
 _MEMORY, _MEMORY_IN_TURN, _MEMORY_BESIDE_LEARNER = 0.9, 0.55, 0.5
 _WEIGHTS = 0.6
 """A model fits twice if its copies take less than this share of a GPU. The rest is for activations and the KV cache."""
@@ -133,17 +116,12 @@ def _has_gpu() -> bool:
     return any(Path(device).exists() for device in _GPUS)
 
 
-def _dtype(precision: Precision) -> str:
-    """vLLM's name of a precision. Four bits are served in the precision that a learner computes in with them."""
-    if precision == "nf4":
-        return "bfloat16" if choose_device("auto") != "cpu" else "float32"
-    return {"auto": "auto", "fp32": "float32", "bf16": "bfloat16"}[precision]
-
-
 def engine_options(settings: VLLMSettings) -> dict[str, Any]:
     """The options for vLLM, by the names of its engine arguments."""
+    # Four bits are served in the precision that a learner computes in with them.
+    precision = computed_in("nf4", choose_device("auto")) if settings.precision == "nf4" else settings.precision
     options: dict[str, Any] = {
-        "dtype": _dtype(settings.precision),
+        "dtype": {"auto": "auto", "fp32": "float32", "bf16": "bfloat16"}[precision],
         "enable_lora": True,
         "max_lora_rank": next(rank for rank in _RANKS if rank >= settings.rank),
         "max_loras": 2,  # the newest, and the previous one for requests that are still using it
@@ -155,14 +133,10 @@ def engine_options(settings: VLLMSettings) -> dict[str, Any]:
         # Logprobs of the distribution that is sampled from, with temperature and top_p. At temperature 1 they cost what
         # the model's own do: vLLM's faster sampler takes part only where top_p or top_k cut something off.
         "logprobs_mode": "processed_logprobs",
-    }
-    if settings.gpus > 1:
-        options["tensor_parallel_size"] = settings.gpus
-    if settings.context is not None:
-        options["max_model_len"] = settings.context
-    if settings.sleep:
-        options["enable_sleep_mode"] = True
-    if not _has_gpu():
+        "tensor_parallel_size": settings.gpus if settings.gpus > 1 else None,
+        "max_model_len": settings.context,
+        "enable_sleep_mode": settings.sleep or None,
         # On a CPU, vLLM fails when it splits the prompt of a request with a seed.
-        options["enable_chunked_prefill"] = False
-    return options
+        "enable_chunked_prefill": None if _has_gpu() else False,
+    }
+    return {name: value for name, value in options.items() if value is not None}

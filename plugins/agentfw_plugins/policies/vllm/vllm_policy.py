@@ -1,13 +1,10 @@
 """The policy `vllm`: a vLLM server, started here or already running.
 
-A published version is the one that answers. Each version is an adapter with its own name, loaded while vLLM runs. An
-adapter that requests may be using is never replaced, and unused adapters are unloaded.
-
     agentfw train calendar --policy vllm --set policy.model=path/to/model
     agentfw train calendar --policy vllm --set policy.model=path/to/model --set policy.base_url=http://gpu-7:8000
 
-Prompts are sent as token ids, and answers are token ids with logprobs. Text is only for reading. A server that is
-started here ends with this process, however the process ends.
+Prompts are sent as token ids, and answers are token ids with logprobs. Each version is an adapter with its own name,
+loaded while vLLM runs. One that requests may be using is never replaced, and unused ones are unloaded.
 """
 
 from __future__ import annotations
@@ -29,7 +26,7 @@ from agentfw.errors import AgentfwError, SettingsError
 from ...models import Chat, Start, check_adapter, choose_device, locate
 from ...models.locate import four_bit_folder
 from ..local.sampling import Drawing, Telling
-from .vllm_backend import Heard, Question, VLLMSettings, beside
+from .vllm_backend import Heard, VLLMSettings, beside
 from .vllm_server import VLLMServer
 
 logger = logging.getLogger(__name__)
@@ -79,11 +76,10 @@ class VLLMPolicy(Policy):
         context = await self._opened()
         settings = self.settings
         drawing = Drawing.of(request, prompt, model=settings.model, context=context, limit=settings.max_tokens)
-        question = Question(drawing, self._chat.end_ids, tuple(filter(None, request.stop)))
         name, version = self._name, self._version
         self._flying[name] += 1
         try:
-            sampled = await self._backend.complete(question, name, heard)
+            sampled = await self._backend.complete(drawing, self._chat.end_ids, request.stop, name, heard)
         finally:
             self._flying[name] -= 1
             await self._unload_if_unused(name)

