@@ -343,8 +343,7 @@ class SkillGraph:
         check_name("user", user)
 
         def found() -> list[Skill]:
-            stated = self._rows.facts_of(user.casefold())
-            numbers = [number for name, number in stated if name.endswith(f": {EVERY_ANSWER}")]
+            numbers = sorted(self._rows.stating(f"{user.casefold()}: {EVERY_ANSWER}"))
             own = [skill for skill in self._rows.skills(numbers).values() if skill.owner == user]
             return sorted(own, key=lambda skill: -skill.valid_from)[:k]
 

@@ -1,14 +1,8 @@
 """The communities of a tenant's users and skills at several resolutions, in step with its store.
 
-They are found by Leiden or Louvain (igraph) in the edges of the store and in nothing else. A saved state
-only spares the next process a pass, and can be deleted at any time.
-
 A user is connected to the skills that they own, to those that they used, by the reward, and to the users with the most
 similar profiles. Tools and scenarios are left out. With them, communities would follow the scenarios, and sharing one
-with a skill would say nothing about whom the skill suits.
-
-All of the graph is split again when it has grown by a quarter. Until then, a new skill is in the communities of its
-owner, and a new user in those of the users with similar profiles, or of the first skill that they used.
+with a skill would say nothing about whom the skill suits. The graph is split again when it has grown by a quarter.
 """
 
 from __future__ import annotations
@@ -116,12 +110,8 @@ class Membership:
         mine = known if known[0] >= 0 else self._newcomers.vote(user, self._labels)
         if mine is None:
             return np.zeros(len(skills))
-        return shares(
-            mine,
-            skills,
-            self._users(skills.tolist()),
-            lambda nodes: self._labels[np.minimum(nodes, len(self._labels) - 1)],
-        )
+        last = len(self._labels) - 1
+        return shares(mine, skills, self._users(skills.tolist()), lambda nodes: self._labels[np.minimum(nodes, last)])
 
     def labels(self) -> tuple[Integers, Integers]:
         """Return all users and skills with a community, and their communities on each level."""
@@ -162,8 +152,7 @@ class Membership:
     def split_all(self) -> None:
         """Split the graph in the store."""
         self._newcomers.catch_up()
-        ends, weights = [np.zeros((0, 2), np.int64)], [np.zeros(0)]
-        rows = self._connections(0)
+        rows, ends, weights = self._connections(0), [np.zeros((0, 2), np.int64)], [np.zeros(0)]
         while batch := list(islice(rows, 50_000)):
             self._row = batch[-1][0]
             ends.append(np.array([(use.user, use.skill) for *_, use in batch], np.int64))
@@ -192,8 +181,6 @@ class Membership:
             self._rows.save_state(change, self._state, json.dumps(state).encode())
         self._saved = True
 
-    # Helpers
-
     def _connections(self, after: int) -> Iterator[tuple[int, EdgeKind, Use]]:
         return self._rows.uses(after, ("OWNS", "EXECUTED"), MINIMUM_WEIGHT)
 
@@ -221,8 +208,7 @@ class Membership:
 
     def _users(self, skills: list[int]) -> dict[int, Integers]:
         """Return by place the users of each of these skills that several users have."""
-        missing = sorted({one for one in skills if one not in self._behind})
-        if missing:
+        if missing := sorted({one for one in skills if one not in self._behind}):
             found: dict[int, list[int]] = {one: [] for one in missing}
             for skill, user in self._rows.owners(missing):
                 found[skill].append(user)
@@ -232,10 +218,7 @@ class Membership:
 
 
 class _Newcomers:
-    """Finds the users with the most similar profiles, and counts users without skills to their communities.
-
-    What users have in common shows slowly in what they say. Their profiles tell it beforehand.
-    """
+    """Finds the users with the most similar profiles, and counts users without skills to their communities."""
 
     def __init__(self, rows: GraphRows, neighbours: int) -> None:
         self._rows, self._neighbours = rows, neighbours
@@ -262,8 +245,7 @@ class _Newcomers:
         nearest = self.similar(user, known[labels[known, 0] >= 0])
         if not len(nearest):
             return None
-        rows = labels[nearest]
-        return np.array([Counter(column.tolist()).most_common(1)[0][0] for column in rows.T], np.int64)
+        return np.array([Counter(column.tolist()).most_common(1)[0][0] for column in labels[nearest].T], np.int64)
 
     def similar(self, user: int, among: Integers) -> Integers:
         """Return those of these users whose profiles are the most similar to a user's, the most similar first."""
@@ -273,8 +255,7 @@ class _Newcomers:
         others = np.isin(users, among) & (users != user)
         if not others.any():
             return np.zeros(0, np.int64)
-        similarity = profiles[others] @ self._profiles[user]
-        nearest: Integers = users[others][self._nearest(similarity)]
+        nearest: Integers = users[others][self._nearest(profiles[others] @ self._profiles[user])]
         return nearest
 
     def pairs(self, among: Integers) -> Iterator[tuple[int, int]]:

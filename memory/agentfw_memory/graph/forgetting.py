@@ -1,18 +1,11 @@
 """Sharing what several users have in common, and deleting for good: all data of a user, skills, or one version.
 
-A skill that at least `share_after` users have gets a shared copy. The skills must say the same word by word, apart from
-fillers, and apply to a common scenario. So a shared copy says nothing about any one user. Texts with numbers, addresses
-or names are never shared.
+A skill that at least `share_after` users have, word by word and for a common scenario, gets a shared copy. Its owner is
+a reserved name, and each user behind it has an OWNS edge to it. When a user is forgotten or says something else, their
+edge goes. With too few users left, or without one who has exactly its text, the copy goes too.
 
-The copy belongs to nobody: its owner is a reserved name that starts with `*shared:`. Each user behind it has an OWNS
-edge to it, which also puts it into their communities. When a user is forgotten or says something else, their edge goes.
-With fewer than `share_after` users left, or without one who has exactly its text, the copy goes too.
-
-What is deleted leaves no words in the store: not in its rows and its log, nor in a later export. The
-rows go in one transaction. Then the files are rewritten. A call that was interrupted there can be repeated.
-
-The words of a single skill may be elsewhere too. With it go shared copies of it, past versions with the same words, and
-what was kept of the trajectories of its owner that told it.
+What is deleted leaves no words in the store: the rows go in one transaction, then the files are rewritten. With a skill
+go shared copies of it, past versions with the same words, and what was kept of the trajectories that told it.
 """
 
 from __future__ import annotations
@@ -102,8 +95,6 @@ class Sharing:
             own = np.array([skill for skill, other in texts.items() if meaning(other) == meaning(text)][:1], np.int64)
             self.promote(change, users[0], dict(zip(own.tolist(), cache.vectors(own), strict=True)))
 
-    # Helpers
-
     def _promote(self, change: Change, user: int, skill: Skill, vector: Float32Array) -> int | None:
         if PRIVATE.search(skill.text) or _NAME.search(skill.text):
             return None
@@ -144,11 +135,8 @@ class Sharing:
         close = [int(one) for one, value in zip(near, similarity, strict=True) if value > self._settings.merge_above]
         # Most of them say something else. A whole skill takes far longer to read than its text.
         same = [number for number, text in self._rows.texts(close).items() if meaning(text) == meaning(skill.text)]
-        return {
-            int(cache.owner[number]): other
-            for number, other in self._rows.skills(same).items()
-            if other.owner != skill.owner
-        }
+        found = self._rows.skills(same).items()
+        return {int(cache.owner[number]): other for number, other in found if other.owner != skill.owner}
 
     def _copies(self, owner: str) -> list[int]:
         """Return the shared copy of a reserved owner, if it is still valid."""
@@ -270,7 +258,7 @@ def _delete_nodes(rows: GraphRows, change: Change, skills: list[int], others: li
     Return counts, and the nodes at the other end of their edges.
     """
     store, gone = rows.store, [*skills, *others]
-    neighbours = _neighbours(rows, gone)
+    neighbours = _ends(rows, gone)
     vectors, sources, targets, *_ = store.write(
         Delete("live", {"number": Among(skills)}),
         Delete("edge", {"source": Among(gone)}),
@@ -280,30 +268,21 @@ def _delete_nodes(rows: GraphRows, change: Change, skills: list[int], others: li
     )
     rows.note_ended(change, gone)
     store.set_head(forgotten=change.number)
-    unused = _delete_unused(rows, neighbours)
-    return {"skills": len(skills), "vectors": vectors, "edges": sources + targets, "nodes": unused}, neighbours - {
-        *gone
-    }
+    # Tools and scenarios that have no edge left, ended edges included, are nobody's.
+    kinds = store.read(Select("node", ("number", "kind"), {"number": Among(neighbours)}))[0]
+    rest = [number for number, kind in kinds if kind not in ("user", "trajectory")]
+    unused = set(rest) - _ends(rows, rest, own=True)
+    (nodes,) = store.write(Delete("node", {"number": Among(sorted(unused)), "kind": Not("user")}))
+    counts = {"skills": len(skills), "vectors": vectors, "edges": sources + targets, "nodes": nodes}
+    return counts, neighbours.difference(gone)
 
 
-def _neighbours(rows: GraphRows, numbers: list[int]) -> set[int]:
-    """Return the nodes at the other end of these nodes' edges, ended edges included."""
+def _ends(rows: GraphRows, numbers: list[int], *, own: bool = False) -> set[int]:
+    """Return the nodes at the other end of these nodes' edges, or at their `own`, ended edges included."""
     some = Among(numbers)
+    sources, targets = ("source", "target") if own else ("target", "source")
     found = rows.store.read(
-        Select("edge", ("target",), {"source": some}, distinct=True),
-        Select("edge", ("source",), {"target": some}, distinct=True),
+        Select("edge", (sources,), {"source": some}, distinct=True),
+        Select("edge", (targets,), {"target": some}, distinct=True),
     )
     return {number for ends in found for (number,) in ends}
-
-
-def _delete_unused(rows: GraphRows, numbers: Iterable[int]) -> int:
-    """Delete those of these tools and scenarios that have no edge left, ended edges included."""
-    nodes = rows.store.read(Select("node", ("number", "kind"), {"number": Among(list(numbers))}))[0]
-    rest = [number for number, kind in nodes if kind not in ("user", "trajectory")]
-    some = Among(rest)
-    used = rows.store.read(
-        Select("edge", ("source",), {"source": some}, distinct=True),
-        Select("edge", ("target",), {"target": some}, distinct=True),
-    )
-    unused = set(rest).difference(number for ends in used for (number,) in ends)
-    return rows.store.write(Delete("node", {"number": Among(sorted(unused)), "kind": Not("user")}))[0]

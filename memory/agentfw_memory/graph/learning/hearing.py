@@ -1,9 +1,8 @@
 """Remembers what a user says, as soon as it is said.
 
-What of a message its author wrote is told by its structure (writing/own_words.py). Then a writer decides what to write
-down. Without one, or where its answer doesn't hold, sentences that say something lasting are kept as they were said. A
-correction comes before what it corrects, and a request to forget is answered with what would go; nothing is deleted
-before it is confirmed. A message is heard once, by its id, and written in one transaction. Secrets are never written.
+A writer decides what to write down of the author's own words. Without one, or where its answer doesn't hold, sentences
+that say something lasting are kept as they were said. A message is heard once, by its id, and written in one
+transaction. Nothing is deleted before it is confirmed, and secrets are never written.
 """
 
 from __future__ import annotations
@@ -82,8 +81,8 @@ class Hearer:
         if saying.conversation:
             check_name("conversation", saying.conversation)
         if not isinstance(saying.text, str):
-            problem = f"the saying is of type {type(saying.text).__name__}, not a string"
-            raise BadInputError(problem, fix="pass a string")
+            what = type(saying.text).__name__
+            raise BadInputError(f"the saying is of type {what}, not a string", fix="pass a string")
         now = self._rows.store.now()
         at = now if saying.at is None else min(check_number("at", saying.at), now)
         # Without a writer, who would be asked once more, it is enough to look for it when something is written.
@@ -95,14 +94,13 @@ class Hearer:
         before = self._turns(saying) if saying.conversation else ()
         if not own:
             return None
-        known: tuple[KnownMemory, ...] = ()
+        hits = []
         if self.writer is not None:
-            query = " ".join(own)[:longest]
-            hits = self._recaller.recall(query, saying.user, NEAREST, at_least=0.0)
-            skills = [hit.skill for hit in hits]
-            known = tuple(
-                KnownMemory(one.id, one.text, one.owner, one.visibility == "shared", one.valid_from) for one in skills
-            )
+            hits = self._recaller.recall(" ".join(own)[:longest], saying.user, NEAREST, at_least=0.0)
+        known = tuple(
+            KnownMemory(one.id, one.text, one.owner, one.visibility == "shared", one.valid_from)
+            for one in (hit.skill for hit in hits)
+        )
         return Said(saying.text, saying.user, at, before, known, own)
 
     def hear(self, saying: Saying) -> Heard:
@@ -232,12 +230,16 @@ class Hearer:
             said = "case" not in self._rows.metadata([nearest]).get(nearest, {})
             if said and similarity[0] >= (CORRECTED if corrects else NEARLY_THE_SAME):
                 return nearest
-        just_before = self._just_before(saying) if corrects else []
-        return just_before[-1] if just_before else None
+        if not (corrects and saying.conversation):
+            return None
+        talk = self._rows.find("conversation", saying.conversation)
+        before = [] if talk is None else [edge.source for edge in self._rows.edge_rows(talk) if edge.kind == "SAID_IN"]
+        by_user = [one for one, skill in self._rows.skills(before).items() if skill.owner == saying.user]
+        return by_user[-1] if by_user else None
 
     def _state_the_same(self, change: Change, owner: str, older: int, newer: int) -> None:
         """Connect two skills to one node, by which the newer one comes first and the older one is marked."""
-        known = [name for name, _ in self._rows.facts([older]) if not name.endswith(EVERY_ANSWER)]
+        known = [name for name in self._rows.facts(older) if not name.endswith(EVERY_ANSWER)]
         name = known[0] if known else f"{owner.casefold()}: s{older}"
         node = self._rows.nodes(change, "fact", [name])[name]
         self._rows.add_edges(change, [EdgeRow("STATES", one, node) for one in (older, newer)])
@@ -255,12 +257,6 @@ class Hearer:
             if name:
                 edges.append(EdgeRow("SAID_AS", number, self._rows.nodes(change, "saying", [name])[name]))
         self._rows.add_edges(change, edges)
-
-    def _just_before(self, saying: Saying) -> list[int]:
-        """Return what the user said in this conversation, oldest first."""
-        talk = self._rows.find("conversation", saying.conversation) if saying.conversation else None
-        said = [] if talk is None else [edge.source for edge in self._rows.edge_rows(talk) if edge.kind == "SAID_IN"]
-        return [one for one, skill in self._rows.skills(said).items() if skill.owner == saying.user]
 
     def _turns(self, saying: Saying) -> tuple[tuple[str, str], ...]:
         """Return the turns before a message, and note it."""

@@ -1,8 +1,5 @@
 """An in-memory copy of a tenant's skills, so that a recall reads only the texts it returns from the store.
 
-It is a copy and nothing more. `catch_up` takes over what others have changed in the store; nothing is written here
-first.
-
 A skill's number is its index in the arrays. Private skills are listed by their owner, so that what a user may see is
 known before anything is searched.
 """
@@ -97,7 +94,15 @@ class GraphCache:
             self._drop_relations(touched if self.counter else ())
             self._relate(self._rows.relations(touched if self.counter else None))
         if head.latest_edge > self._row:
-            self._take_uses(head.latest_edge)
+            # Most edges aren't uses, and those before the latest one needn't be looked at again.
+            latest = head.latest_edge
+            for row, kind, use in self._rows.uses(self._row, ("EXECUTED", "SHOWN")):
+                latest = max(latest, row)
+                if kind == "SHOWN":
+                    self.rated.add(use.skill)
+                else:
+                    self.uses.append(use)
+            self._row = latest
         for user in described:
             self._profiles.pop(user, None)
         self.counter = counter
@@ -156,7 +161,10 @@ class GraphCache:
     def named(self, asked: Collection[str]) -> list[int]:
         """Return the owners whose names are among these words."""
         if self._unnamed:
-            self._learn_names()
+            for owner, called in self._rows.names(self._unnamed & self.owned.keys()).items():
+                if name := frozenset(words(called)):
+                    self._names.setdefault(min(name), {})[owner] = name  # under one word of it
+            self._unnamed.clear()
         known = set(asked)
         return [
             owner for word in known for owner, name in self._names.get(word, NO_NAMES).items() if name.issubset(known)
@@ -184,24 +192,15 @@ class GraphCache:
         own = drawn(self.private_skills(user), BACKGROUND)
         return [self._background, self.vectors(own)] if len(own) else [self._background]
 
-    # Helpers
-
     def _profile(self, user: int) -> Float32Array | None:
         if user not in self._profiles:
             self._profiles[user] = self._rows.profile(user)
         return self._profiles[user]
 
-    def _learn_names(self) -> None:
-        """Read what new owners are called. Each is listed under one word of their name."""
-        for owner, called in self._rows.names(self._unnamed & self.owned.keys()).items():
-            name = frozenset(words(called))
-            if name:
-                self._names.setdefault(min(name), {})[owner] = name
-        self._unnamed.clear()
-
     def _take(self, rows: LiveRows) -> None:
-        numbers = rows.numbers
-        self._make_room(int(numbers[-1]) + 1)
+        numbers, needed = rows.numbers, int(rows.numbers[-1]) + 1
+        self.owner, self.live, self.shared = (grown(old, needed) for old in (self.owner, self.live, self.shared))
+        self.used, self.rewards = grown(self.used, needed), grown(self.rewards, needed)
         known = self.live[numbers]
         changed = ~known
         if known.any():
@@ -212,12 +211,11 @@ class GraphCache:
         self.index.put(numbers[changed], rows.vectors[changed], rows.shared[changed])
         self.owner[numbers], self.live[numbers], self.shared[numbers] = rows.owners, True, rows.shared
         self.used[numbers], self.rewards[numbers] = rows.uses, rows.rewards
+        self._background = None
         for number, when, shared, owner in zip(
             *(column.tolist() for column in (numbers, rows.valid_from, rows.shared, rows.owners)), strict=True
         ):
             self.timeline.put(number, when, SHARED if shared else owner)
-        self._background = None
-        for number, owner in zip(numbers.tolist(), rows.owners.tolist(), strict=True):
             if owner not in self.owned:
                 self._unnamed.add(owner)
             self.owned.setdefault(owner, set()).add(number)
@@ -242,16 +240,6 @@ class GraphCache:
                     names.pop(owner, None)
         self._drop_relations(numbers.tolist())
 
-    def _take_uses(self, latest: int) -> None:
-        # Most edges aren't uses, and those before the latest one needn't be looked at again.
-        for row, kind, use in self._rows.uses(self._row, ("EXECUTED", "SHOWN")):
-            latest = max(latest, row)
-            if kind == "SHOWN":
-                self.rated.add(use.skill)
-            else:
-                self.uses.append(use)
-        self._row = latest
-
     def _relate(self, relations: Iterable[Relation]) -> None:
         for kind, one, other in relations:
             relation = self.complements if kind == "COMPLEMENTS" else self.conflicts
@@ -263,10 +251,6 @@ class GraphCache:
             for number in numbers:
                 for other in relation.pop(number, ()):
                     relation[other].discard(number)
-
-    def _make_room(self, needed: int) -> None:
-        self.owner, self.live, self.shared = (grown(old, needed) for old in (self.owner, self.live, self.shared))
-        self.used, self.rewards = grown(self.used, needed), grown(self.rewards, needed)
 
 
 class Timeline:

@@ -1,20 +1,14 @@
 """Ranks skills for a query and a user: candidates by similarity, what is connected to them, and one score for all.
 
-Only skills that the user may see are ranked. Candidates are searched among them, connected skills are taken from them,
-and nothing is filtered out afterwards.
-
-The score is formula (55) of the parpo-psgm paper, with the weights of `GraphSettings`:
+Only skills that the user may see are searched and connected, so nothing is filtered out afterwards. The score is
+formula (55) of the parpo-psgm paper, with the weights of `GraphSettings`:
 
     query_weight * similarity of query and skill + user_weight * similarity of user and skill
     + community_weight * share of levels on which both are in the same community
     + complement_boost if a candidate complements it - conflict_weight if a candidate contradicts it
 
-Five things differ from the paper, and each is a setting (`GraphSettings.ablation("full")` turns them back): similarity
-is by vectors and words together, the terms of user, community and neighbours count only as far as this graph shows
-that they help (calibration.py), skills just before and after a similar one gain, as does a skill of the
-owner that the query names, and the conflict term looks at the skills that were already selected, so that
-the better of two contradicting skills isn't held back by the other. A sixth is no setting: communities are made of
-users and skills, where the paper's also hold tools, scenarios and trajectories (membership.py says why).
+What differs from the paper is a setting (`GraphSettings.ablation("full")` turns it back), but for the communities,
+which are made of users and skills alone (communities.py says why).
 """
 
 from __future__ import annotations
@@ -132,7 +126,7 @@ class Similarity:
             found["words"] = question.scores(numbers if self.stored is None else self.stored[numbers])
         if self.vector is not None:
             found["vectors"] = products(vectors, self.vector)
-        if self.hybrid and question is not None:
+        if self.vector is not None and question is not None:
             # However much vectors count, the sum of both varies as much.
             weight = self.vector_weight
             spread = SPREAD * (2.0 / (1.0 + weight**2)) ** 0.5
@@ -203,6 +197,7 @@ def connected(
             if other >= 0:
                 found.setdefault(other, Found(number, "time"))
     if settings.siblings:
+        # The first candidate of each owner, in the order of the candidates.
         owners: dict[int, int] = {}
         for number, owner in zip(first, cache.owner[candidates].tolist(), strict=True):
             owners.setdefault(owner, number)
@@ -339,19 +334,14 @@ def _relevance(evidence: Scores, behind: Scores, meant: Bools) -> Scores:
 
 def _related(relation: Mapping[int, Iterable[int]], candidates: Integers, pool: Integers) -> Scores:
     """Return 1 for each skill of the pool that is related to a candidate, otherwise 0."""
-    found = np.zeros(len(pool))
-    if relation:
-        others = {other for number in candidates.tolist() for other in relation.get(number, ())}
-        if others:
-            found[:] = [number in others for number in pool.tolist()]
-    return found
+    others = {other for number in candidates.tolist() for other in relation.get(number, ())} if relation else ()
+    return np.array([number in others for number in pool.tolist()], np.float64) if others else np.zeros(len(pool))
 
 
 def _contradicted(cache: GraphCache, pool: Integers, by_query: Scores, score: Scores) -> Scores:
     """Return 1 for each skill that contradicts a better one which contradicts none itself, otherwise 0."""
-    found = np.zeros(len(pool))
+    found, kept = np.zeros(len(pool)), set[int]()
     if not cache.conflicts.keys().isdisjoint(pool.tolist()):
-        kept: set[int] = set()
         for place in np.lexsort((-pool, -by_query, -score)).tolist():
             number = int(pool[place])
             if kept.isdisjoint(cache.conflicts.get(number, ())):
