@@ -1,7 +1,6 @@
 """Files of ours: private to their owner, and SQLite files that several processes may read and write at once.
 
-A SQLite file says whose it is (`application_id`) and which format it has (`user_version`). One of another program or
-of another version is left untouched. Locked files are waited for, so that no caller sees "database is locked".
+A SQLite file of another program or version is left untouched. Locked files are waited for.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -36,7 +35,7 @@ def make_private(path: str | Path) -> None:
 
 
 def open_sqlite(
-    path: str | Path, *, what: str, application: int, version: int, tables: Callable[[], Iterator[str]]
+    path: str | Path, *, what: str, application: int, version: int, tables: Iterable[str]
 ) -> sqlite3.Connection:
     """Open a file of ours, or create it with these tables. `:memory:` is a private one in memory.
 
@@ -59,7 +58,7 @@ def open_sqlite(
             try:
                 known = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
                 if pragma("application_id") == 0 and known == 0:
-                    for sql in tables():
+                    for sql in tables:
                         connection.execute(sql)
                     connection.execute(f"PRAGMA application_id = {application}")
                     connection.execute(f"PRAGMA user_version = {version}")

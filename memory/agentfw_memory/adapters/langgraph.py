@@ -3,11 +3,9 @@
     store = SkillGraphStore(SkillGraph.open("skills.db", tenant="team-a"))
     agent = builder.compile(store=store)
 
-A namespace is an owner, and an item is one of that owner's private skills, so no search crosses a namespace. `search`
-with a query uses the graph's recall: words, vectors, and what the graph knows. Every write is on disk when it returns.
-
-The text of a skill is what `index` or `fields` say should be searched, or all values of the item; the item itself is
-the skill's metadata. An item that isn't searched comes after all others. Deleting an item ends its skill.
+A namespace is an owner, and an item is one of that owner's private skills, so no search crosses a namespace. The text
+of a skill is what `index` or `fields` say should be searched, or all values of the item; the item itself is the skill's
+metadata. An item that isn't searched comes after all others.
 """
 
 from __future__ import annotations
@@ -80,13 +78,15 @@ class SkillGraphStore(BaseStore):  # type: ignore[misc]
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         return await asyncio.to_thread(self.batch, list(ops))
 
-    # Helpers
-
     def _read(self, op: Op) -> Result:
         if isinstance(op, SearchOp):
             return self._search(op)
         if isinstance(op, ListNamespacesOp):
-            return self._namespaces(op)
+            conditions = op.match_conditions or ()
+            named = (tuple(one.path) for one in conditions if one.match_type == "prefix" and "*" not in one.path)
+            every = [_namespace(name) for name in self._owners(next(named, ()))]
+            fitting = [name for name in every if all(_matches(name, one) for one in conditions)]
+            return sorted({name[: op.max_depth] for name in fitting})[op.offset : op.offset + op.limit]
         assert isinstance(op, GetOp)
         skill = self._skill(tuple(op.namespace), op.key)
         if skill is None:
@@ -116,13 +116,9 @@ class SkillGraphStore(BaseStore):  # type: ignore[misc]
         text = "" if op.index is False else self._searchable(_searched(value, op.index or self._fields))
         about = {"key": key, "value": value, "searched": bool(text), "minutes": op.ttl}
         expires_at = None if op.ttl is None else time.time() + 60.0 * op.ttl
-        return NewSkill(
-            _owner(namespace),
-            text or _ESCAPED.sub(" ", key),
-            scenarios=(_scenario(namespace, key),),
-            metadata=about,
-            expires_at=expires_at,
-        )
+        known_by = (_scenario(namespace, key),)
+        text = text or _ESCAPED.sub(" ", key)
+        return NewSkill(_owner(namespace), text, scenarios=known_by, metadata=about, expires_at=expires_at)
 
     def _search(self, op: SearchOp) -> list[SearchItem]:
         check_filter(op.filter or {})
@@ -146,14 +142,13 @@ class SkillGraphStore(BaseStore):  # type: ignore[misc]
         where = {"searched": {"$ne": False}, **{f"value.{name}": one for name, one in (op.filter or {}).items()}}
         # What is best of two isn't always first of four, so all pages are cut from the same list.
         count = next(PAGED * 4**step for step in itertools.count() if PAGED * 4**step >= op.offset + op.limit)
-        hits = [
-            hit
+        found = [
+            (hit.skill, hit.score)
             for owner in owners
             for hit in self._graph.recall(query, user=owner, k=count, at_least=0.0, where=where)
             if hit.skill.owner == owner
         ]
-        hits.sort(key=lambda hit: -hit.score)
-        return [(hit.skill, hit.score) for hit in hits]
+        return sorted(found, key=lambda one: -one[1])
 
     def _searchable(self, text: str) -> str:
         """Return what a graph takes of a text: no NULs or halves of characters, and at most so many characters."""
@@ -165,17 +160,7 @@ class SkillGraphStore(BaseStore):  # type: ignore[misc]
         if not prefix:
             return self._graph.admin.owners()
         owner = _owner(prefix)
-        return [
-            name for name in self._graph.admin.owners(prefix=owner) if name == owner or name.startswith(f"{owner}/")
-        ]
-
-    def _namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
-        conditions = op.match_conditions or ()
-        start = next((tuple(one.path) for one in conditions if one.match_type == "prefix" and "*" not in one.path), ())
-        every = [_namespace(name) for name in self._owners(start)]
-        fitting = [name for name in every if all(_matches(name, one) for one in conditions)]
-        cut = sorted({name[: op.max_depth] for name in fitting})
-        return cut[op.offset : op.offset + op.limit]
+        return [one for one in self._graph.admin.owners(prefix=owner) if one == owner or one.startswith(f"{owner}/")]
 
     def _skill(self, namespace: Namespace, key: str) -> Skill | None:
         # The second name is the one that `read_memories` gives.

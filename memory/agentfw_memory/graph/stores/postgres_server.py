@@ -1,18 +1,8 @@
 """The tables of skill graphs on a PostgreSQL server with pgvector, and the connections to it.
 
-All tables are in the schema `skillgraph`. A schema of another program or of a newer version is left untouched.
-
-    server = open_server("postgresql://ana@db.example.org/team")
-    with server.transaction() as connection:
-        ...
-    server.release()
-
-All graphs of a process on one database share at most `CONNECTIONS` connections. A connection is taken for one
-transaction and keeps no state between two, so a pooler such as PgBouncer in transaction mode may stand in between. A
-broken connection is replaced; what was under way on it raises DisconnectedError.
-
-A commit waits for the server's disk, so acknowledged writes survive a crash of either side. Vectors are pgvector's, of
-up to 16,000 dimensions. Error messages never show the password.
+All tables are in the schema `skillgraph`. All graphs of a process on one database share at most `CONNECTIONS`
+connections, each taken for one transaction and without state between two, so that a pooler may stand in between. What
+was under way on a broken one raises DisconnectedError. Error messages never show the password.
 """
 
 from __future__ import annotations

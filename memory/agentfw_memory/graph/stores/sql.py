@@ -1,13 +1,7 @@
 """The rows of one tenant in a database, read and written by statements, of which a subclass supplies the dialect.
 
-A store is opened for one tenant and reads and writes only that tenant's rows. No method takes a tenant, so that no
-caller can reach another one.
-
-Every statement names the tenant. User text is only ever passed as a parameter, so quotes and wildcards in it have no
-special meaning.
-
-Statements use `?` for parameters. A subclass runs them (`_run`, `_run_many`, `_rows`), opens transactions, and says how
-the few things are written in which databases differ.
+Every statement names the tenant, which no method takes, so that no caller can reach another one. User text is only ever
+passed as a parameter, for which statements have `?`.
 """
 
 from __future__ import annotations
@@ -35,7 +29,6 @@ from agentfw_memory.graph.stores.store import (
     Delete,
     EmbedderRecord,
     Head,
-    Index,
     Insert,
     Not,
     Reading,
@@ -142,8 +135,7 @@ class Store(ABC):
         )
         (row,) = self._rows(sql, [self._clock(), self._tenant])
         counter, forgotten, next_number, name, version, dimensions, edge, expired = row
-        maker = _maker(name, version, dimensions)
-        return Head(counter, forgotten, next_number, maker, edge or 0, bool(expired))
+        return Head(counter, forgotten, next_number, _maker(name, version, dimensions), edge or 0, bool(expired))
 
     def read(self, *readings: Reading) -> list[list[tuple[Any, ...]]]:
         """Return the rows of each. A server is asked for all of them at once."""
@@ -233,10 +225,8 @@ class Store(ABC):
         else:
             what = f"{'DISTINCT ' if one.distinct else ''}{self._columns(one.table, one.columns)}"
             end = "" if one.limit is None else f" LIMIT {int(one.limit)}"
-        return f"SELECT {what} FROM {self.prefix}{one.table} WHERE tenant = ? {conditions}{end}", [
-            self._tenant,
-            *values,
-        ]
+        sql = f"SELECT {what} FROM {self.prefix}{one.table} WHERE tenant = ? {conditions}{end}"
+        return sql, [self._tenant, *values]
 
     def _columns(self, table: str, columns: Iterable[str]) -> str:
         kinds = TABLES[table].columns
@@ -289,12 +279,9 @@ class Store(ABC):
             (self._tenant, *[row[place] if made is None else made(row[place]) for place, _, made in kept])
             for row in one.rows
         ]
-        return self._insert_rows(one, [name for _, name, _ in kept], rows)
-
-    def _insert_rows(self, one: Insert, names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> int:
-        shape = one.table, one.existing, *names
+        shape = one.table, one.existing, *one.columns
         if shape not in self._inserts:  # to put a statement together takes longer than to run it
-            kinds, key = TABLES[one.table].columns, TABLES[one.table].key
+            names, key = [name for _, name, _ in kept], TABLES[one.table].key
             places = ", ".join(self._place(kinds[name]) for name in names)
             end = "ON CONFLICT DO NOTHING" if one.existing == "keep" else ""
             if one.existing == "replace":
@@ -419,16 +406,10 @@ def create_statements(
             columns.append(f"PRIMARY KEY (tenant, {_quoted(table.key)})")
         yield f"CREATE TABLE {prefix}{name} ({', '.join(columns)}) {ends[table.small]}"
         for index in table.indexes if keys else ():
-            yield _create_index(prefix, name, index)
-
-
-def _create_index(prefix: str, table: str, index: Index) -> str:
-    name = f"{table}_{'_'.join(index.columns)}"
-    conditions = [f"{index.given} IS NOT NULL"] if index.given else []
-    conditions += ["valid_to IS NULL"] if index.valid else []
-    where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
-    unique = "UNIQUE " if index.unique else ""
-    return f"CREATE {unique}INDEX {name} ON {prefix}{table} (tenant, {_quoted(index.columns)}) {where}"
+            conditions = [f"{index.given} IS NOT NULL"] * bool(index.given) + ["valid_to IS NULL"] * index.valid
+            where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+            unique, called = "UNIQUE " if index.unique else "", f"{name}_{'_'.join(index.columns)}"
+            yield f"CREATE {unique}INDEX {called} ON {prefix}{name} (tenant, {_quoted(index.columns)}) {where}"
 
 
 def _quoted(names: Iterable[str]) -> str:

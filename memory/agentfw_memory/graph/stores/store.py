@@ -1,15 +1,11 @@
 """The tables of a skill graph, what is read from them and written to them, and what a search in a database is asked.
 
-A store (sql.py) holds the rows of one tenant, whatever the database, and knows nothing of graphs, ranking or words.
-
     with store.writing() as change:                      # all of this is committed, or none of it
         store.write(Insert("node", ("number", "kind", "name", "recorded_at"), [(1, "user", "ana", change.now)]))
     store.read(Select("node", ("number",), {"kind": "user", "name": "ana"}))      # [[(1,)]]
 
-Changes are numbered in order, and rows say which change last touched them, so that other processes can ask for what
-changed since the last one they have seen. Times are seconds since 1970.
-
-All nodes of a tenant share one sequence of numbers, and no number is used twice. A skill's id is `s` and its number.
+Changes are numbered in order, and rows say which change last touched them, so that other processes can ask for what is
+new. All nodes of a tenant share one sequence of numbers, and no number is used twice.
 """
 
 from __future__ import annotations
