@@ -6,6 +6,7 @@ import asyncio
 import re
 import sqlite3
 from collections.abc import Awaitable, Callable, Mapping
+from copy import copy
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -105,24 +106,22 @@ class Viewer:
                 request.state.form = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
             folders = str(request.path_params.get("name", "")).split("/") if "name" in request.path_params else []
             base = "/".join([".."] * len(folders)) or "."
-            pages = self.pages.seen_from(Links(base, of_gateway=self.of_gateway))
+            pages = copy(self.pages)
+            pages.links = Links(base, of_gateway=self.of_gateway)  # as seen from this page
             try:
                 found = await asyncio.to_thread(answer, request, pages)
-            except UnknownNameError as error:
-                found = self._html(pages.problem(error.message, error.fix, self.index.look(0)), 404)
             except (AgentfwError, sqlite3.OperationalError) as error:
-                fix = getattr(error, "fix", "change the filter")
-                message = getattr(error, "message", str(error))
-                found = self._html(pages.problem(message, fix, self.index.look(0)), 400)
+                message, fix = getattr(error, "message", str(error)), getattr(error, "fix", "change the filter")
+                status = 404 if isinstance(error, UnknownNameError) else 400
+                found = self._html(pages.problem(message, fix, self.index.look(0)), status)
             found.headers.update(_PRIVATE)
             return found
 
         return guarded
 
     def _html(self, page: str, status: int = 200) -> Response:
-        policy = f"{self.pages.policy}; frame-ancestors 'none'"
-        content = page.encode("utf-8", "replace")
-        return Response(content, status, {"content-security-policy": policy}, "text/html; charset=utf-8")
+        policy = {"content-security-policy": f"{self.pages.policy}; frame-ancestors 'none'"}
+        return Response(page.encode("utf-8", "replace"), status, policy, "text/html; charset=utf-8")
 
     # -- pages ---------------------------------------------------------------------------------------------------------
 
@@ -144,14 +143,12 @@ class Viewer:
         return self._html(page)
 
     def _episode(self, request: Request, pages: Pages) -> Response:
-        seen = self.index.look()
+        seen, whole = self.index.look(), "whole" in request.query_params
         with self.index.reading() as rows:
-            row = episode_at(rows, request.path_params["name"])
-            view = EpisodeView.read(self.index, row, rows)
-            others = of_task(rows, row)
+            view = EpisodeView.read(self.index, episode_at(rows, request.path_params["name"]), rows)
             steps = steps_of(self.index, view, rows, pages.links.episode)
-            whole = "whole" in request.query_params
             trained = trainings(rows) if self.started is not None else []
+            others = of_task(rows, view.row)
             page = pages.episode(view, others, steps, whole=whole, seen=seen, trainings=trained)
         return self._html(page)
 
@@ -187,7 +184,14 @@ class Viewer:
             chosen = [request.query_params.get(name, "") for name in ("left", "right")]
             if not all(chosen):
                 chosen = _suggested(rows, known, chosen[1] or chosen[0])
-            sides = [_side(self.index, rows, name, known) for name in chosen]
+            sides = list[Side]()
+            for name in chosen:
+                if name not in known:
+                    raise UnknownNameError("run", name, list(known), fix="choose one of the list")
+                run, stage, number = known[name]
+                played = select(rows, Filter(run=run, stage=f"{stage} {number}" if stage else "run"))
+                folder = RunFolder.open(self.index.root / played[0]["run_folder"])
+                sides.append(Side(name, folder, number if stage else None, played))
         table, pairs, problem = list[ComparedFigure](), list[Pair](), ""
         figure = request.query_params.get("figure", "")
         if sides:
@@ -323,11 +327,3 @@ def _tasks(rows: sqlite3.Connection, run: str, stage: str, number: int) -> set[t
         (run, stage, number),
     )
     return {(environment, task) for environment, task in found}
-
-
-def _side(index: Index, rows: sqlite3.Connection, name: str, known: _Sides) -> Side:
-    if name not in known:
-        raise UnknownNameError("run", name, list(known), fix="choose one of the list")
-    run, stage, number = known[name]
-    found = select(rows, Filter(run=run, stage=f"{stage} {number}" if stage else "run"))
-    return Side(name, RunFolder.open(index.root / found[0]["run_folder"]), number if stage else None, found)

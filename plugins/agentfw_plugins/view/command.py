@@ -1,8 +1,5 @@
 """`agentfw view`: all recorded episodes on a page of this machine, or as a folder of pages.
 
-    agentfw view
-    agentfw view last --bundle site
-
 This module is imported for --help, so the command imports what it needs.
 """
 

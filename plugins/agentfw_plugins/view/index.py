@@ -2,11 +2,6 @@
 
 It holds nothing of its own, so it can be deleted at any time. It grows with the journals: each is read from where the
 last look ended, also while a run goes on. The text itself isn't stored twice; a row knows its line in the journal.
-
-    index = Index(Path("runs"))
-    index.refresh()
-    with index.reading() as rows:
-        rows.execute("SELECT count(*) FROM episodes").fetchone()
 """
 
 from __future__ import annotations
@@ -202,11 +197,13 @@ class Index:
                 found.add(self._name(run))
                 self._refresh_run(rows, run)
             known = rows.execute("SELECT id, folder FROM runs").fetchall()
-            for number, folder in known:
-                if folder not in found:
-                    with _writing(rows):
-                        self._drop_run(rows, number)
-                    self.generation += 1
+            for number in [number for number, folder in known if folder not in found]:
+                with _writing(rows):
+                    for (place,) in rows.execute("SELECT id FROM places WHERE run = ?", (number,)).fetchall():
+                        self._drop_place(rows, place)
+                    rows.execute("DELETE FROM places WHERE run = ?", (number,))
+                    rows.execute("DELETE FROM runs WHERE id = ?", (number,))
+                self.generation += 1
 
     # -- reading the journals ------------------------------------------------------------------------------------------
 
@@ -249,28 +246,22 @@ class Index:
                 values = (run, folder, place.stage, place.number)
                 rows.execute("INSERT OR IGNORE INTO places (run, folder, stage, number) VALUES (?, ?, ?, ?)", values)
             row = rows.execute("SELECT id FROM places WHERE folder = ?", (folder,)).fetchone()
-        replaced = [
-            name
-            for name, (file, size) in news.items()
-            if name in known and (known[name][0] != file or known[name][1] > size)
-        ]
-        if replaced:  # a journal was put in the place of another, so nothing that was read of it holds
+        held = [(known[name], status) for name, status in news.items() if name in known]
+        # If a journal was put in the place of another, nothing that was read of it holds.
+        if any(before[0] != now[0] or before[1] > now[1] for before, now in held):
             with _writing(rows):
                 self._drop_place(rows, row["id"])
             news = {name: status for name in _JOURNALS if (status := _status(place.path, name)) != (0, 0)}
-        for name in _JOURNALS:
-            if name in news:
-                self._read(rows, Rows(rows, run, row["id"], about, place), name, news[name][0])
+        for name, (file, _) in news.items():
+            self._read(rows, Rows(rows, run, row["id"], about, place), name, file)
 
     def _read(self, rows: sqlite3.Connection, target: Rows, name: str, file: int) -> None:
         """Read a journal to its end. What was read can be seen once a second."""
-        path = target.place.path / f"{name}.jsonl"
+        path, journal = target.place.path / f"{name}.jsonl", (target.number, name)
         more = True
         while more:
             with _writing(rows):  # nobody else reads the same lines meanwhile
-                since = rows.execute(
-                    "SELECT read FROM journals WHERE place = ? AND name = ?", (target.number, name)
-                ).fetchone()
+                since = rows.execute("SELECT read FROM journals WHERE place = ? AND name = ?", journal).fetchone()
                 end = at = 0 if since is None else int(since["read"])
                 began, more = time.monotonic(), False
                 for line in new_lines(path, at):
@@ -279,7 +270,7 @@ class Index:
                     if time.monotonic() - began > _TOGETHER:
                         more = True
                         break
-                rows.execute("INSERT OR REPLACE INTO journals VALUES (?, ?, ?, ?)", (target.number, name, file, end))
+                rows.execute("INSERT OR REPLACE INTO journals VALUES (?, ?, ?, ?)", (*journal, file, end))
             self.generation += end > at
 
     def _take(self, rows: sqlite3.Connection, target: Rows, name: str, line: Line) -> None:
@@ -292,12 +283,6 @@ class Index:
             return  # what was said in a session is known from its turns
         text = rows.execute("INSERT INTO texts (episode) VALUES (?)", (number,)).lastrowid
         rows.execute("INSERT INTO said (rowid, text) VALUES (?, ?)", (text, words_of(line.record)))
-
-    def _drop_run(self, rows: sqlite3.Connection, run: int) -> None:
-        for (place,) in rows.execute("SELECT id FROM places WHERE run = ?", (run,)).fetchall():
-            self._drop_place(rows, place)
-        rows.execute("DELETE FROM places WHERE run = ?", (run,))
-        rows.execute("DELETE FROM runs WHERE id = ?", (run,))
 
     def _drop_place(self, rows: sqlite3.Connection, place: int) -> None:
         # The words of an episode that is gone are found no more, because no text belongs to them.

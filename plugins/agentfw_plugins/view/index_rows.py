@@ -1,8 +1,7 @@
 """What the index says of an episode: the columns of its row, made of the lines of four journals.
 
-The journals below a folder of runs are read from where the last look ended. A line is known by its place, so that it
-can be read again later. A line that is no record is told as damaged, and what comes after it is read all the same.
-Lines are read as plain values: an episode of twenty turns takes a millisecond so, and ten as an `Episode`.
+A line that is no record is told as damaged, and what comes after it is read all the same. Lines are read as plain
+values: an episode of twenty turns takes a millisecond so, and ten as an `Episode`.
 """
 
 from __future__ import annotations
@@ -108,8 +107,6 @@ def record_of(line: bytes) -> dict[str, Any] | None:
 _BEGINNING = 160
 _NO_SPACES = re.compile("([\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])")
 """Characters of languages that are written without spaces. Each is a word of its own in the index."""
-
-
 _AS_WRITTEN = re.compile(
     r"(?<![^\W_])(?:[^\W_]++(?:[-_'’.@+#]++[^\W_]++)++(?:\+\+|\#)?|[^\W_]++(?:\+\+|\#)|-\d++(?:\.\d++)?)"
 )
@@ -273,6 +270,9 @@ def _said(record: Mapping[str, Any]) -> Iterator[str]:
 def _row_of(record: Mapping[str, Any]) -> dict[str, Any]:
     """What the record of an episode, or a part of one, says."""
     task, turns, events = record["task"], record["turns"], record["events"]
+    # The full name of the session that this one is a part of. A key's own name comes before all names of its.
+    space, colon, _ = str(task.get("query", "")).rpartition(":")
+    parent = next((event[3]["session"] for event in events if event[1:3] == ["session", PART_OF]), "")
     first = next((str(message[1]) for message in record["messages"] if message[0] == "user"), "")
     at = [turn["at"] for turn in turns if turn.get("at")] + [
         event[3]["at"] for event in events[:3] if event[1] == "session" and "at" in event[3]
@@ -284,7 +284,7 @@ def _row_of(record: Mapping[str, Any]) -> dict[str, Any]:
         "task": f"{task['user']}/{task['seed']}/{task['index']}",
         "sample": int(task["sample"]),
         "query": str(task.get("query", "")),
-        "parent": _parent(record),
+        "parent": f"{space}{colon}{parent}" if parent else "",
         "begins": begins if len(begins) <= _BEGINNING else f"{begins[:_BEGINNING]}…",
         "began": datetime.fromtimestamp(min(at), UTC).isoformat(timespec="seconds") if at else "",
         "turns": len(turns),
@@ -297,22 +297,13 @@ def _row_of(record: Mapping[str, Any]) -> dict[str, Any]:
         # A session has a name. An agent in a world may have nothing to do.
         "empty": sum(not (turn["text"].strip() or turn["calls"]) for turn in turns) if task.get("query") else 0,
         "rated": sum(event[1:3] == ["observation", "feedback"] for event in events),
-        **{
-            name: _sum(turn["usage"][place] for turn in turns)
-            for place, name in ((0, "prompt_tokens"), (1, "cached_tokens"))
-        },
+        "prompt_tokens": _sum(turn["usage"][0] for turn in turns),
+        "cached_tokens": _sum(turn["usage"][1] for turn in turns),
         "cost": _sum(turn["usage"][3] or None for turn in turns),
         "seconds": _sum(turn["ended"] - turn["started"] for turn in turns if turn.get("at")),
         "tools": _spaced({str(call[0]) for turn in turns for call in turn["calls"]}),
         "version": next((str(turn["version"]) for turn in reversed(turns) if turn["version"]), ""),
     }
-
-
-def _parent(record: Mapping[str, Any]) -> str:
-    """The full name of the session that this one is a part of. A key's own name comes before all names of its."""
-    space, colon, _ = str(record["task"].get("query", "")).rpartition(":")
-    found = next((event[3]["session"] for event in record["events"] if event[1:3] == ["session", PART_OF]), "")
-    return f"{space}{colon}{found}" if found else ""
 
 
 _SAYS_ERROR = re.compile(r'\s*(error:|\{\s*"error")', re.I)

@@ -1,9 +1,7 @@
 """What comes of looking: answers to rate, trainings on the ratings, questions asked again, tasks, and kept filters.
 
-The queue is the episodes of a filter in their order. An answer is in it until it is rated, here or through a gateway.
-Tasks are added to `tasks.jsonl` beside the runs, which `agentfw train tasks.jsonl` learns from, and filters are kept in
-`filters.jsonl`. With `agentfw view --allow-start`, a training on the ratings and a question that is asked again are
-commands that a page starts. They end with the view, and `agentfw runs resume` goes on with a training.
+The queue is the episodes of a filter in their order. Tasks are added to `tasks.jsonl` beside the runs, and filters are
+kept in `filters.jsonl`. Commands that a page starts (`--allow-start`) end with the view.
 """
 
 from __future__ import annotations
@@ -104,7 +102,11 @@ def next_unrated(index: Index, rows: sqlite3.Connection, wanted: Filter, after: 
         if waits and not is_last and first:
             continue
         since = int(turn) + 1 if is_last and turn.isdecimal() else 0
-        found = next((f"{here}:{at}" for at in _unrated(EpisodeView.read(index, row, rows)) if at >= since), "")
+        view = EpisodeView.read(index, row, rows)
+        answers = () if view.feedback or view.marks().is_rated else view.turns
+        unrated = (one for one in answers if not (one.feedback or view.marks(one.turn.index).is_rated))
+        places = (one.turn.index for one in unrated if one.said.strip() or one.calls)
+        found = next((f"{here}:{at}" for at in places if at >= since), "")
         if found and (is_last or not waits):
             return found
         # What it goes on behind may have left the filter, with its rating: then the queue begins anew.
@@ -116,14 +118,6 @@ def _queue(rows: sqlite3.Connection, wanted: Filter) -> Iterator[Row]:
     ids = ordered(rows, wanted, _MOST)
     for since in range(0, len(ids), _TOGETHER):
         yield from shown_rows(rows, ids[since : since + _TOGETHER])
-
-
-def _unrated(view: EpisodeView) -> Iterator[int]:
-    if view.feedback or view.marks().is_rated:
-        return
-    for shown in view.turns:
-        if not (shown.feedback or view.marks(shown.turn.index).is_rated) and (shown.said.strip() or shown.calls):
-            yield shown.turn.index
 
 
 def rated_runs(index: Index, rows: sqlite3.Connection, name: str = "") -> list[RatedRun]:

@@ -1,11 +1,8 @@
 """`agentfw view scan`: a function, or a question to a model, over all episodes of some runs.
 
-    agentfw view scan last --with checks.py:apologised
-    agentfw view scan last --ask "Did the agent promise something that it can't know?" --policy openai --model NAME
-
-The function takes an `agentfw.Episode`, and returns what it has found in words, or nothing. What was found is an
-annotation of the episode, beside its record. Every episode is noted when it is done, so a scan that was killed goes on
-where it was, and an episode is scanned again only if it has new turns, or the function or the question has changed.
+The function takes an `agentfw.Episode`, and returns what it has found in words, or nothing. Every episode is noted when
+it is done, so a scan that was killed goes on where it was, and an episode is scanned again only if it has new turns, or
+the function or the question has changed.
 """
 
 from __future__ import annotations
@@ -76,7 +73,9 @@ def of_function(named: str) -> Scanner:
             raise PluginError(
                 f"{named} failed with episode {episode.id}: {in_words(error)}", fix="fix it, and run it again"
             ) from error
-        return _in_words(found)
+        if isinstance(found, str) or found is None or found is False:
+            return found or ""
+        return "found" if found is True else json.dumps(found, ensure_ascii=False, default=str)
 
     return Scanner(named.rpartition(":")[2], _digest(source, named.encode()), look)
 
@@ -108,11 +107,13 @@ async def scan_runs(
     with index.reading() as rows:
         for name in runs:
             some = select(rows, Filter(run=name))
-            done = _done(index, some[:1], scanner)
+            lines = read_journal(index.run_of(some[0])[0] / FINDINGS) if some else iter(())
+            mine = (one for one in lines if one["digest"] == scanner.digest)
+            done = {(one["place"], one["episode"], one["turns"]): one["value"] for one in mine}
             for row in some:
-                _, place = index.run_of(row)
-                if (place, row["episode"], row["turns"]) in done:
-                    found[address(row)] = done[place, row["episode"], row["turns"]]
+                key = index.run_of(row)[1], row["episode"], row["turns"]
+                if key in done:
+                    found[address(row)] = done[key]
                 elif row["state"] not in ("damaged", "left out"):
                     waiting.append(row)
         total = len(found) + len(waiting)
@@ -125,7 +126,10 @@ async def scan_runs(
                 for row in queue:
                     text = await scanner.look(read_episode(index.lines(rows, row["id"])))
                     run, place = index.run_of(row)
-                    journals[run].append(_line(row, place, scanner, text))
+                    target = Target(place, row["episode"], None, row["user"] or "")._asdict()
+                    about = {"scan": scanner.name, "digest": scanner.digest, "turns": row["turns"]}
+                    said = {"at": round(time.time(), 3), "value": text[:_LONGEST]}
+                    journals[run].append({**target, **said, **about})
                     found[address(row)] = text
                     tell(len(found), total)
 
@@ -139,28 +143,6 @@ async def scan_runs(
                 if scanner.policy is not None:
                     await scanner.policy.close()
     return [Finding(where, text) for where, text in found.items() if text]
-
-
-def _line(row: Row, place: str, scanner: Scanner, text: str) -> dict[str, Any]:
-    target = Target(place, row["episode"], None, row["user"] or "")
-    about = {"scan": scanner.name, "digest": scanner.digest, "turns": row["turns"]}
-    return {**target._asdict(), "at": round(time.time(), 3), "value": text[:_LONGEST], **about}
-
-
-def _done(index: Index, some: Sequence[Row], scanner: Scanner) -> dict[tuple[str, str, int], str]:
-    """What was found in the episodes of a run that this scanner has looked at."""
-    lines = read_journal(index.run_of(some[0])[0] / FINDINGS) if some else iter(())
-    return {
-        (line["place"], line["episode"], line["turns"]): line["value"]
-        for line in lines
-        if line["digest"] == scanner.digest
-    }
-
-
-def _in_words(found: object) -> str:
-    if isinstance(found, str) or found is None or found is False:
-        return found or ""
-    return "found" if found is True else json.dumps(found, ensure_ascii=False, default=str)
 
 
 def _digest(*parts: bytes) -> str:

@@ -1,7 +1,4 @@
-"""Which episodes are shown: a filter that is kept in the address of the page, and the rows that it finds.
-
-found = find(rows, Filter.of({"failure": "refused", "text": "dentist", "sort": "reward"}))
-"""
+"""Which episodes are shown: a filter that is kept in the address of the page, and the rows that it finds."""
 
 from __future__ import annotations
 
@@ -123,7 +120,11 @@ class Filter:
         if self.most:
             yield "e.reward <= ?", (_number(self.most, "the highest reward"),)
         if self.outcome:
-            yield from _outcome(self.outcome)
+            if (named := _OUTCOME.fullmatch(self.outcome)) is None:
+                fix = "use a figure, < or >, and a number: error>0.5"
+                raise UsageError(f'can\'t read the outcome "{self.outcome}"', fix=fix)
+            name, comparison, number = named.groups()
+            yield f"json_extract(e.figures, ?) {comparison} ?", (f'$."{name}"', _number(number, "the outcome"))
         if self.tool:
             escaped = re.sub(r"([\\%_])", r"\\\1", self.tool)
             yield "e.tools LIKE ? ESCAPE '\\'", (f"% {escaped} %",)
@@ -160,13 +161,11 @@ def find(rows: sqlite3.Connection, wanted: Filter) -> Found:
     number = len(said) if wanted.text else count(rows, wanted)
     pages = max(1, -(-number // _PAGE))
     page = min(pages, max(1, int(wanted.page) if wanted.page.isdecimal() else 1))
-    since = (page - 1) * _PAGE
+    since, failed = (page - 1) * _PAGE, 0
     ids = said[since : since + _PAGE] if wanted.text else ordered(rows, wanted, _PAGE, since)
-    if wanted.failure:
-        failed = 0
-    elif wanted.text:
+    if wanted.text and not wanted.failure:
         failed = len({one for (one,) in rows.execute("SELECT id FROM episodes WHERE failed > 0")} & set(said))
-    else:
+    elif not wanted.failure:
         failed = count(rows, replace(wanted, failure="failed"))
     return Found(shown_rows(rows, ids), number, page, pages, failed)
 
@@ -254,37 +253,25 @@ def parts_of(rows: sqlite3.Connection, row: Row) -> list[Row]:
 def run_rows(rows: sqlite3.Connection, limit: int = -1) -> list[dict[str, Any]]:
     """The runs, the newest first, with how many of their episodes failed."""
     found = rows.execute("SELECT * FROM runs ORDER BY began DESC, name DESC LIMIT ?", (limit,)).fetchall()
-    listed = []
-    for run in found:
-        counts = rows.execute(
-            "SELECT count(*) AS episodes, sum(failures > 0) AS failed, avg(reward) AS reward"
-            " FROM episodes WHERE run = ?",
-            (run["id"],),
-        ).fetchone()
-        listed.append({**dict(run), "about": json.loads(run["about"]), **dict(counts)})
-    return listed
+    counted = "count(*) AS episodes, sum(failures > 0) AS failed, avg(reward) AS reward"
+    counts = [rows.execute(f"SELECT {counted} FROM episodes WHERE run = ?", (run["id"],)).fetchone() for run in found]
+    return [{**dict(run), "about": json.loads(run["about"]), **dict(of)} for run, of in zip(found, counts, strict=True)]
 
 
 def divided(rows: sqlite3.Connection, run: int) -> dict[str, list[dict[str, Any]]]:
     """The episodes of a run by user and by version, those with most failures and the least reward first."""
     found = {}
     for name in ("user", "version"):
-        values = rows.execute(
-            f"SELECT {name} AS value, {_SUMS} FROM episodes e WHERE run = ? AND {name} > '' GROUP BY {name}"
-            " ORDER BY avg(failures > 0) DESC, avg(reward) LIMIT 12",
-            (run,),
-        ).fetchall()
-        if len(values) > 1:
-            found[name] = [dict(row) for row in values]
-    return found
+        of_run = f"FROM episodes e WHERE run = ? AND {name} > '' GROUP BY {name}"
+        worst = "ORDER BY avg(failures > 0) DESC, avg(reward) LIMIT 12"
+        found[name] = [dict(row) for row in rows.execute(f"SELECT {name} AS value, {_SUMS} {of_run} {worst}", (run,))]
+    return {name: values for name, values in found.items() if len(values) > 1}
 
 
 def trainings(rows: sqlite3.Connection) -> list[str]:
     """The names of the trainings, the newest first."""
-    found = rows.execute(
-        "SELECT name FROM runs WHERE json_extract(about, '$.updates') > 0 ORDER BY began DESC LIMIT 50"
-    )
-    return [name for (name,) in found]
+    trained = "json_extract(about, '$.updates') > 0"
+    return [name for (name,) in rows.execute(f"SELECT name FROM runs WHERE {trained} ORDER BY began DESC LIMIT 50")]
 
 
 def stage_rows(rows: sqlite3.Connection, run: int) -> list[dict[str, Any]]:
@@ -321,14 +308,6 @@ def _where(wanted: Filter) -> tuple[str, list[object]]:
     if not found:
         return "", []
     return "WHERE " + " AND ".join(sql for sql, _ in found), [value for _, values in found for value in values]
-
-
-def _outcome(text: str) -> Iterator[tuple[str, tuple[object, ...]]]:
-    named = _OUTCOME.fullmatch(text)
-    if named is None:
-        raise UsageError(f'can\'t read the outcome "{text}"', fix="use a figure, < or >, and a number: error>0.5")
-    name, comparison, number = named.groups()
-    yield f"json_extract(e.figures, ?) {comparison} ?", (f'$."{name}"', _number(number, "the outcome"))
 
 
 def _number(text: str, what: str) -> float:
