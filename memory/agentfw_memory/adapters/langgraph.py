@@ -160,7 +160,8 @@ class SkillGraphStore(BaseStore):  # type: ignore[misc]
         if not prefix:
             return self._graph.admin.owners()
         owner = _owner(prefix)
-        return [one for one in self._graph.admin.owners(prefix=owner) if one == owner or one.startswith(f"{owner}/")]
+        names = self._graph.admin.owners(prefix=owner)
+        return [name for name in names if name == owner or name.startswith(f"{owner}/")]
 
     def _skill(self, namespace: Namespace, key: str) -> Skill | None:
         # The second name is the one that `read_memories` gives.

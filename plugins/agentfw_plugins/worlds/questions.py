@@ -2,12 +2,9 @@
 
     agentfw train tasks.jsonl --model Qwen/Qwen3-0.6B --reward rewards.py:correct
 
-A task is a line of JSON. What is asked is its `prompt` or `question`, a text or a list of messages, or `messages`. An
-answer of the assistant at the end of the list is left out: the policy gives its own. All keys of the task are columns,
-which the reward function is given by name (`agentfw.host.reward_functions`). Without one, an answer that equals the
-column `answer` is worth 1.
-
-The policy may call the run's tools before it answers. The conversation goes on with each text in the column
+A task is a line of JSON. What is asked is its `prompt` or `question`, a text or a list of messages, or `messages`. All
+keys of the task are columns, which the reward function is given by name (`agentfw.host.reward_functions`). Without one,
+an answer that equals the column `answer` is worth 1. The conversation goes on with each text in the column
 `follow_ups`, and then with whatever the function of the setting `reply` returns, until that is None.
 """
 

@@ -3,11 +3,9 @@
     agentfw run verifiers --set environment.id=gsm8k-v1
     agentfw train verifiers --set environment.id=gsm8k-v1 --policy transformers ...
 
-The library plays the example against the gateway, where it finds the policy, and scores what came of it. The reward is
-the sum of its weighted rewards; each of them and each metric is a figure. If several agents play, the trained ones
-count. A task, a tool or a reward that raises leaves the episode out: the policy isn't to blame.
-
-An agent runs on this machine unless the settings say otherwise: its program is the one that the taskset brings, or else
+The library plays the example against the gateway, where it finds the policy, and scores what came of it. If several
+agents play, the trained ones count. A task, a tool or a reward that raises leaves the episode out: the policy isn't to
+blame. An agent runs on this machine unless the settings say otherwise, in the program that the taskset brings or else
 the library's plain chat `null`. The library's own defaults are a sandbox of its vendor and a program with a shell.
 """
 

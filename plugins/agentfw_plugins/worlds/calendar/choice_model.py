@@ -1,14 +1,12 @@
 """A softmax choice model that learns a user's preferences, with a Gaussian prior over the weights.
 
-It sees what any agent sees: the tags of each event, and which one was kept. It knows no principles. A tag is a feature
-(`due=today`, `who=client`, `size=8+`), so it must find the hidden principles among about fifty features.
+It sees what any agent sees: the tags of each event, which are features, and which event was kept. After each feedback
+the weights are the maximum of the posterior over everything seen in the episode, by Newton's method: with so few rounds
+that is exact, takes under a millisecond, and depends on no learning rate and no order.
 
     learner = ChoiceLearner(Prior.flat())
     learner.observe(matrix(tags), accepted)      # after each feedback
     learner.values(matrix(tags)).argmax()        # what to keep next
-
-After each feedback the weights are the maximum of the posterior over everything seen in the episode, by Newton's
-method: with so few rounds that is exact, takes under a millisecond, and depends on no learning rate and no order.
 """
 
 from __future__ import annotations
@@ -31,17 +29,16 @@ _SIZES = ((1, "1"), (2, "2"), (4, "3-4"), (7, "5-7"), (1000, "8+"))
 _MINUTES = ((30, "-30"), (75, "45-75"), (1000, "90+"))
 
 
-def _features() -> tuple[str, ...]:
-    found = [f"by={value}" for value in CHOICES["by"]]
-    found += [f"who={value}" for value in RELATIONS]
-    found += [f"size={name}" for _, name in _SIZES]
-    found += [f"min={name}" for _, name in _MINUTES]
-    for tag in ("topic", "urgency", "due", "place", "series", "notice", "hold"):
-        found += [f"{tag}={value}" for value in CHOICES[tag] if value != NEUTRAL.get(tag)]
-    return (*found, "series=any", *(f"who={relation}" for relation in PRIVATE))
+_TAGS = ("topic", "urgency", "due", "place", "series", "notice", "hold")
 
-
-FEATURES = _features()
+FEATURES = (
+    *(f"by={value}" for value in CHOICES["by"]),
+    *(f"who={value}" for value in RELATIONS),
+    *(f"size={name}" for _, name in _SIZES),
+    *(f"min={name}" for _, name in _MINUTES),
+    *(f"{tag}={value}" for tag in _TAGS for value in CHOICES[tag] if value != NEUTRAL.get(tag)),
+    *("series=any", *(f"who={relation}" for relation in PRIVATE)),
+)
 FITTED = FEATURES[: -len(PRIVATE)]
 """Those that are in the file of a prior."""
 _PRIVATE_MEAN, _PRIVATE_VARIANCE = (5.0, 0.5, 5.5), 6.0
@@ -53,9 +50,7 @@ def matrix(tags: Sequence[Mapping[str, str]]) -> Floats:
     """A row of zeros and ones per event."""
     rows = np.zeros((len(tags), len(FEATURES)))
     for row, event in zip(rows, tags, strict=True):
-        names = [
-            f"{tag}={event[tag]}" for tag in ("by", "topic", "urgency", "due", "place", "series", "notice", "hold")
-        ]
+        names = [f"{tag}={event[tag]}" for tag in ("by", *_TAGS)]
         names += [f"who={relation}" for relation in event["who"].split(",")]
         names.append(f"size={_bin(_SIZES, event['size'])}")
         names.append(f"min={_bin(_MINUTES, event['min'])}")

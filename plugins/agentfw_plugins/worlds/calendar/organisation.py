@@ -1,10 +1,8 @@
 """A synthetic organisation and its users: people, their bosses, contacts from outside, and what each user values.
 
-Relations are always read from the chart and never stored with an event, so they can't contradict each other.
-
-A user is a person in a role, with principles of their own. Knowing the role isn't knowing the user. Each user starts
-from the weighted principles of the role; then each weight is drawn around the role's, some change sign, some are
-dropped, and some that the role doesn't have are added. The weights are hidden from every agent.
+Relations are always read from the chart and never stored with an event, so they can't contradict each other. Knowing
+the role isn't knowing the user: each weight is drawn around the role's, some change sign, some are dropped, and some
+that the role doesn't have are added. The weights are hidden from every agent.
 """
 
 from __future__ import annotations
@@ -97,13 +95,12 @@ class Organisation:
     def relations(self, user: str) -> dict[str, str]:
         """The relation of everybody else to a user: superior, report, peer, client, partner or vendor."""
         above = set(self.chain(user))
-        found = {}
-        for person in self.people:
-            if person != user:
-                below = user in self.chain(person)
-                found[person] = "superior" if person in above else "report" if below else "peer"
-        found.update((contact.id, contact.role) for contact in self.contacts.values())
-        return found
+        others = {
+            person: "superior" if person in above else "report" if user in self.chain(person) else "peer"
+            for person in self.people
+            if person != user
+        }
+        return others | {contact.id: contact.role for contact in self.contacts.values()}
 
     def person(self, identity: str) -> Person:
         return self.people.get(identity) or self.contacts[identity]

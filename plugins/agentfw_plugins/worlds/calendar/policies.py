@@ -90,13 +90,9 @@ class LinearPolicy(Policy):
         letters = [data["events"][place]["letter"] for place in order]
         # What speaks most for the first event compared with the second.
         first = rows[order[0]]
-        rival = letters[1]
         worth = weights * (first - rows[order[1]])
         strongest = [place for place in np.argsort(-worth, kind="stable")[:2] if worth[place] > _SAID]
-        said = [
-            in_words(FEATURES[place]) if first[place] else f"{rival}: {in_words(FEATURES[place])}"
-            for place in strongest
-        ]
+        said = [("" if first[place] else f"{letters[1]}: ") + in_words(FEATURES[place]) for place in strongest]
         return _decision(letters, (", ".join(said) or "hardly any difference"), "linear")
 
 
