@@ -112,8 +112,9 @@ class SkillGraphStore(BaseStore):  # type: ignore[misc]
         self._graph.add_all(new)
 
     def _made(self, namespace: Namespace, key: str, op: PutOp) -> NewSkill:
-        value = dict(op.value or {})
-        text = "" if op.index is False else self._searchable(_searched(value, op.index or self._fields))
+        value, paths = dict(op.value or {}), op.index or self._fields
+        leaves = _leaves(value) if paths is None else (one for path in paths for one in get_text_at_path(value, path))
+        text = "" if op.index is False else self._searchable("\n".join(leaves))
         about = {"key": key, "value": value, "searched": bool(text), "minutes": op.ttl}
         expires_at = None if op.ttl is None else time.time() + 60.0 * op.ttl
         known_by = (_scenario(namespace, key),)
@@ -190,12 +191,6 @@ def _namespace(owner: str) -> Namespace:
 def _scenario(namespace: Namespace, key: str) -> str:
     """Return a scenario that only this item has, by which it is found. Keys may be long, and hold anything."""
     return f"item {blake2b(json.dumps([namespace, key]).encode(), digest_size=12).hexdigest()}"
-
-
-def _searched(value: Mapping[str, Any], paths: Sequence[str] | None) -> str:
-    if paths is None:
-        return "\n".join(_leaves(value))
-    return "\n".join(text for path in paths for text in get_text_at_path(value, path))
 
 
 def _leaves(value: Any) -> Iterator[str]:

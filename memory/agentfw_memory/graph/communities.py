@@ -12,6 +12,7 @@ import random
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import islice
 from typing import Literal
 
@@ -58,15 +59,14 @@ def split(count: int, ends: Integers, weights: Floats, resolution: float, *, met
     except ImportError:
         raise MissingExtraError("finding communities", "memory", module="igraph") from None
     graph = igraph.Graph(count, edges=ends.tolist())
+    if method == "louvain":
+        find = graph.community_multilevel
+    else:
+        find = partial(graph.community_leiden, "modularity", n_iterations=ITERATIONS)
     with _igraph_generator:
         igraph.set_random_number_generator(random.Random(seed))
         try:
-            if method == "louvain":
-                found = graph.community_multilevel(weights.tolist(), resolution=resolution)
-            else:
-                found = graph.community_leiden(
-                    "modularity", weights=weights.tolist(), resolution=resolution, n_iterations=ITERATIONS
-                )
+            found = find(weights=weights.tolist(), resolution=resolution)
         finally:
             igraph.set_random_number_generator(random)
     return np.array(found.membership, np.int64)
@@ -150,7 +150,6 @@ class Membership:
             self._row, self._edges, self._saved = row, self._edges + 1, False
 
     def split_all(self) -> None:
-        """Split the graph in the store."""
         self._newcomers.catch_up()
         rows, ends, weights = self._connections(0), [np.zeros((0, 2), np.int64)], [np.zeros(0)]
         while batch := list(islice(rows, 50_000)):
@@ -227,7 +226,6 @@ class _Newcomers:
         self._stacked: tuple[Integers, Float32Array] | None = None
 
     def catch_up(self) -> None:
-        """Take over new and changed profiles."""
         counter = self._rows.store.head().counter
         if self._neighbours and counter != self._counter:
             if changed := self._rows.profiles(self._counter):

@@ -42,8 +42,6 @@ MATCHES_READ = 10_000
 """Number of matches after which common words no longer propose candidates. They still count in the scores."""
 SCORED = 100
 """Number of proposed skills whose exact scores are computed."""
-HOLDERS = 1_000
-"""Maximum number of shared skills that are found with a seldom word: as many as make a word common."""
 TOGETHER = 3
 """Number of common words that a proposed skill has together, the rarest ones of the query."""
 SPARE = 4
@@ -304,7 +302,7 @@ class DatabaseQuestion:
             first = int(SPARE * SCORED / prod(shares))
             among = first if first < self._common[together[0]] and not where else None
         seldom = [term for term in asked if term not in self._common]
-        return Sought(self._reader, vector, most, asked, seldom, HOLDERS, together, SCORED, among, where)
+        return Sought(self._reader, vector, most, asked, seldom, together, among, where)
 
     def take(self, found: Proposals) -> None:
         """Take what was found."""

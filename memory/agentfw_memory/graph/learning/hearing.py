@@ -111,15 +111,13 @@ class Hearer:
         """Write down what was said, as a writer answered, or without one as it was said."""
         if said is None:
             return Heard(saying.id, known_already=self._was_heard(saying))
-        if self.writer is None or problem:
-            decisions = self._plain(said, said.own)
-        else:
+        decisions, wrong, rest = list[Decision](), list[str](), list(said.own)
+        if self.writer is not None and not problem:
             decisions, wrong = checked(said, answer, self._related)
-            if wrong:
-                problem = "; ".join(dict.fromkeys(wrong))
-                told = [one.evidence.casefold().strip(" .!") for one in decisions]
-                rest = [one for one in said.own if not any(part in one.casefold() for part in told)]
-                decisions += self._plain(said, rest)
+            problem = "; ".join(dict.fromkeys(wrong))
+            told = [one.evidence.casefold().strip(" .!") for one in decisions]
+            rest = [one for one in said.own if wrong and not any(part in one.casefold() for part in told)]
+        decisions += self._plain(said, rest)
         to_forget = self._to_forget(said, [one for one in decisions if one.action == "DELETE"])
         wanted = [one for one in decisions if one.action in ("ADD", "UPDATE")][:MOST_KEPT]
         if problem:
@@ -140,12 +138,10 @@ class Hearer:
                 node = self._rows.nodes(change, "fact", [fact])[fact]
                 self._rows.add_edges(change, [EdgeRow("STATES", one, node) for one in always])
             self._rows.touch(change, written)
-        return Heard(
-            saying.id, kept=tuple(dict.fromkeys(f"s{one}" for one in written)), problem=problem, to_forget=to_forget
-        )
+        kept = tuple(dict.fromkeys(f"s{one}" for one in written))
+        return Heard(saying.id, kept=kept, problem=problem, to_forget=to_forget)
 
     def asked_to_forget(self, text: str, user: str) -> list[Skill]:
-        """Return the user's skills that a message asks to forget."""
         if not may_ask_to_forget(text):
             return []
         own = own_words(text)
@@ -153,14 +149,13 @@ class Hearer:
         found = self._to_forget(said, [one for one in self._plain(said, own) if one.action == "DELETE"])
         return list(self._rows.skills([check_skill(one) for one in found]).values())
 
-    # What to write without a writer
-
     def _plain(self, said: Said, sentences: Sequence[str]) -> list[Decision]:
         """Keep sentences as they were said, by their kinds."""
-        found = []
+        if not sentences:
+            return []
         before = own_words(next((text for who, text in reversed(said.before) if who == "user"), ""))
-        kinds = kinds_of(sentences, before, self._recaller.embedder)
-        for sentence, kind in zip(sentences, kinds, strict=True):
+        found = []
+        for sentence, kind in zip(sentences, kinds_of(sentences, before, self._recaller.embedder), strict=True):
             if kind == "forget":
                 found.append(Decision("DELETE", evidence=sentence))
             elif kind != "other":
@@ -185,8 +180,6 @@ class Hearer:
             return True
         mine, theirs = self._recaller.embed([one, other])
         return float(mine @ theirs) >= RELATED
-
-    # Writing
 
     def _carry_out(self, change: Change, saying: Saying, said: Said, decision: Decision, vector: Float32Array) -> int:
         """Write what was decided. Return the number of the skill."""

@@ -168,11 +168,9 @@ class Learner:
         visibility: Visibility = "shared" if self._settings.share_learned else "private"
         new = NewSkill(owner, draft.text, draft.tools, draft.scenarios, visibility)
         skill = skill_number(self._editor.write(change, [new], vector[np.newaxis])[0].id) or 0
-        if skill in placed.added:
-            return skill
         if skill in self._recaller.cache.owned.get(user, ()):  # the owner has exactly this text already
             return self._merge(change, skill, draft, placed)
-        placed.added[skill] = vector
+        placed.added.setdefault(skill, vector)
         return skill
 
     def _merge(self, change: Change, skill: int, draft: SkillDraft, placed: Placed) -> int:
@@ -186,18 +184,15 @@ class Learner:
         self, change: Change, user: int, skill: int, draft: SkillDraft, vector: Float32Array, placed: Placed
     ) -> int:
         """Make a draft the newest version of a wish."""
-        rows = self._rows
-        before = rows.skills([skill])[skill]
-        twin = rows.twins([(user, draft.text)]).get((user, draft.text))
-        if twin is not None:
-            rows.end_skills(change, [skill])
+        before = self._rows.skills([skill])[skill]
+        placed.unsaid.append(before.text)
+        if twin := self._rows.twins([(user, draft.text)]).get((user, draft.text)):
+            self._rows.end_skills(change, [skill])
             placed.ended.append(skill)
-            placed.unsaid.append(before.text)
             return self._merge(change, twin, draft, placed)
         new = NewSkill(before.owner, draft.text, draft.tools, draft.scenarios, before.visibility)
         self._editor.supersede(change, skill, new, vector, max(change.now, before.valid_from))
         placed.updated[skill] = vector
-        placed.unsaid.append(before.text)
         return skill
 
     def _checked(self, trajectory: Trajectory) -> Trajectory:
@@ -236,9 +231,8 @@ class Learner:
 
     def _visible(self, skills: Iterable[str], user: int) -> list[int]:
         """Return those of these skills that still exist and that the user may see."""
-        numbers = [found for found in map(skill_number, skills) if found is not None]
-        seen = self._rows.skills(numbers, user)
-        return [one for one in dict.fromkeys(numbers) if one in seen]
+        numbers = dict.fromkeys(found for found in map(skill_number, skills) if found is not None)
+        return list(self._rows.skills(list(numbers), user))
 
     def _complement(self, change: Change, skills: list[int]) -> list[tuple[int, int]]:
         needed = self._settings.complement_after

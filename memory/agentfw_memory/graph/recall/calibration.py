@@ -18,7 +18,7 @@ import numpy as np
 from agentfw_memory.graph.arrays import Floats, Integers
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.vector_index import products
-from agentfw_memory.graph.recall.graph_cache import GraphCache
+from agentfw_memory.graph.recall.graph_cache import GraphCache, drawn
 from agentfw_memory.graph.records import Use
 
 SAMPLE = 256
@@ -63,7 +63,7 @@ def uses_before(
 
 def calibrated(cache: GraphCache, settings: GraphSettings, sample: Integers | None = None) -> Trust:
     """Check each claim on a sample of the skills, or on the trajectories of the graph."""
-    sample = cache.sample(SAMPLE) if sample is None else sample
+    sample = drawn(np.flatnonzero(cache.live), SAMPLE) if sample is None else sample
     live = [use for use in cache.uses if use.skill < len(cache.live) and cache.live[use.skill]]
     of_others = [use for use in live if cache.owner[use.skill] != use.user]
     return Trust(

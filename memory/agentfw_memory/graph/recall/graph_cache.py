@@ -44,11 +44,8 @@ class GraphCache:
         self._rows, self._settings = rows, settings
         self.counter = 0
         self.index = SkillIndex(dimensions)
-        self.owner = np.zeros(ROOM, np.int64)
-        self.live = np.zeros(ROOM, np.bool_)
-        self.shared = np.zeros(ROOM, np.bool_)
-        self.used = np.zeros(ROOM, np.int64)
-        self.rewards = np.zeros(ROOM)
+        self.owner, self.used, self.rewards = np.zeros(ROOM, np.int64), np.zeros(ROOM, np.int64), np.zeros(ROOM)
+        self.live, self.shared = np.zeros(ROOM, np.bool_), np.zeros(ROOM, np.bool_)
         self.timeline = Timeline()
         self.uses: deque[Use] = deque(maxlen=SAMPLED)
         """The latest uses with their rewards. Those of one trajectory follow each other."""
@@ -71,7 +68,6 @@ class GraphCache:
         """The vectors of the shared skills that stand for all of them."""
 
     def __len__(self) -> int:
-        """The number of valid skills."""
         return len(self.index)
 
     def catch_up(self, head: Head, counter: int) -> list[int]:
@@ -82,9 +78,8 @@ class GraphCache:
         touched: list[int] = []
         gone, changed, described = self._rows.changes(self.counter) if self.counter else ([], None, [])
         self._drop(gone)
-        if gone:
-            self._profiles.clear()  # a forgotten user's profile is gone too
-            # A forgotten user may have made any of the uses, so these are read again.
+        if gone:  # a forgotten user's profile is gone too, and they may have made any of the uses
+            self._profiles.clear()
             self._row = 0
             self.uses.clear()
         for rows in self._rows.live(changed):
@@ -119,10 +114,6 @@ class GraphCache:
         if not described:
             self._means[user] = vector
 
-    def described(self, user: int) -> bool:
-        """Return whether a user has a profile."""
-        return self._profile(user) is not None
-
     def private_skills(self, user: int | None) -> Integers:
         """Return a user's private skills, which only they may find, in ascending order."""
         if user is None:
@@ -148,7 +139,7 @@ class GraphCache:
 
     def user_vector(self, user: int) -> Float32Array | None:
         """Return the vector of a user's profile, or the mean of their skills, or None without either."""
-        if (profile := self._profile(user)) is not None:
+        if (profile := self.profile(user)) is not None:
             return profile
         if user not in self._means:
             self._means[user] = None
@@ -181,10 +172,6 @@ class GraphCache:
         """Return the skills just before and after each of these, of those that a reader may see, or -1 for none."""
         return self.timeline.around(numbers, (SHARED,) if reader is None else (SHARED, reader))
 
-    def sample(self, count: int) -> Integers:
-        """Return up to `count` of all skills. The same graph always gives the same ones."""
-        return drawn(np.flatnonzero(self.live), count)
-
     def background(self, user: int | None) -> list[Float32Array]:
         """Return vectors that stand for all skills a user may see: some shared ones, and some of their own."""
         if self._background is None:
@@ -192,7 +179,7 @@ class GraphCache:
         own = drawn(self.private_skills(user), BACKGROUND)
         return [self._background, self.vectors(own)] if len(own) else [self._background]
 
-    def _profile(self, user: int) -> Float32Array | None:
+    def profile(self, user: int) -> Float32Array | None:
         if user not in self._profiles:
             self._profiles[user] = self._rows.profile(user)
         return self._profiles[user]
@@ -290,15 +277,13 @@ class Timeline:
             if number not in self._known:
                 continue
             own, when = self._known[number]
-            before: list[tuple[float, int]] = []
-            after: list[tuple[float, int]] = []
+            before, after = list[tuple[float, int]](), list[tuple[float, int]]()
             for part, order in orders:
                 place = bisect_left(order, (when, number))
                 before += order[max(0, place - 1) : place]
                 next_place = place + (part == own)
                 after += order[next_place : next_place + 1]
-            nearest = max(before, default=None), min(after, default=None)
-            for side, one in enumerate(nearest):
+            for side, one in enumerate((max(before, default=None), min(after, default=None))):
                 if one is not None and abs(one[0] - when) <= GAP:
                     found[row, side] = one[1]
         return found

@@ -36,6 +36,8 @@ FOCUSED = 200
 HEAD, WORDS = "search", "search words"
 """Names of the saved states."""
 
+_Around = tuple[GraphCache, Integers, Integers, Together | None, Bools | None]
+
 logger = logging.getLogger(__name__)
 
 
@@ -84,15 +86,14 @@ class DatabaseRecall:
         if asked.scenarios and asked.vector is not None and settings.context_weight:
             near = self._search.similar_in(asked.scenarios, asked.vector, NAMED, asked.reader)
             candidates = np.fromiter(dict.fromkeys([*candidates.tolist(), *near]), np.int64)
-        around = self._around(candidates.tolist(), asked, question)
+        cache, candidates, numbers, communities, allowed = self._around(candidates.tolist(), asked, question)
         if asked.reader is not None:
-            around.cache.know_user(asked.reader, found.person, described=found.described)
-        numbers, trust = around.numbers, prepared.trust if settings.calibrate else TRUSTED
-        stored = numbers.tolist()
+            cache.know_user(asked.reader, found.person, described=found.described)
+        stored, trust = numbers.tolist(), prepared.trust if settings.calibrate else TRUSTED
         of = self._rows.in_context(asked.scenarios, asked.tools, stored) if settings.context_weight else {}
         context = {place: of[number] for place, number in enumerate(stored) if number in of}
-        here = around.cache, around.communities, around.candidates, replace(similarity, stored=numbers)
-        ranked = rank(*here, settings, asked, trust, around.allowed, context)
+        similarity = replace(similarity, stored=numbers)
+        ranked = rank(cache, communities, candidates, similarity, settings, asked, trust, allowed, context)
         through = [one.found and replace(one.found, candidate=stored[one.found.candidate]) for one in ranked]
         return [replace(one, number=stored[one.number], found=how) for one, how in zip(ranked, through, strict=True)]
 
@@ -160,27 +161,20 @@ class DatabaseRecall:
         saved = json.loads(head) if head else None
         if self._prepared is None or (saved is not None and saved["counter"] != self._prepared.counter):
             if saved is None:
-                logger.warning(
-                    'tenant "%s" has more than %d skills and isn\'t prepared, so searching it is slow; '
-                    "run `agentfw memory prepare`",
-                    self._rows.store.tenant,
-                    self._settings.in_memory_up_to,
-                )
+                slow = 'tenant "%s" has more than %d skills and isn\'t prepared, so searching it is slow; run `%s`'
+                most = self._settings.in_memory_up_to
+                logger.warning(slow, self._rows.store.tenant, most, "agentfw memory prepare")
                 summary = self._search.summary(common=COMMON, sample=BACKGROUND, uses=0)
                 common = summary.common
                 saved = {"counter": 0, "trust": asdict(TRUSTED), "sample": summary.sample, "communities": []}
                 saved["corpus"] = asdict(summary.corpus)
             else:
                 common = json.loads(self._rows.state(WORDS) or b"{}")
-            vectors = [rows.vectors for rows in self._rows.live(saved["sample"])]
-            self._prepared = Prepared(
-                saved["counter"],
-                Corpus(**saved["corpus"]),
-                Trust(**saved["trust"]),
-                tuple(saved["communities"]),
-                common,
-                np.concatenate([np.zeros((0, self._embedder.dimensions), np.float32), *vectors]),
-            )
+            none = np.zeros((0, self._embedder.dimensions), np.float32)
+            background = np.concatenate([none, *(rows.vectors for rows in self._rows.live(saved["sample"]))])
+            corpus, trust = Corpus(**saved["corpus"]), Trust(**saved["trust"])
+            known = saved["counter"], corpus, trust, tuple(saved["communities"]), common, background
+            self._prepared = Prepared(*known)
         return self._prepared
 
     def _filled(self, numbers: Iterable[int]) -> GraphCache:
@@ -191,11 +185,16 @@ class DatabaseRecall:
         return cache
 
     def _around(self, numbers: list[int], asked: Asked, question: DatabaseQuestion) -> _Around:
-        """Return skills with what is connected to them, as far as the reader may see it."""
+        """Return skills with what is connected to them, as far as the reader may see it, in a cache that numbers them
+        from 0. Arrays for a million skills would take longer than all else in this process.
+
+        With it come those of the skills that are there, the numbers of all in the store in ascending order, their
+        communities, and which of them may be returned, or None for all.
+        """
         settings, reader = self._settings, asked.reader
         cache = self._filled(())
         if not numbers:
-            return _Around(cache, np.zeros(0, np.int64), np.zeros(0, np.int64), None, None)
+            return cache, np.zeros(0, np.int64), np.zeros(0, np.int64), None, None
         near, siblings = self._search.connected(numbers, reader, seconds=GAP, siblings=settings.siblings)
         wanted = sorted({*numbers, *near, *siblings})
         some, valid = Among(wanted), {"valid_to": None}
@@ -234,7 +233,7 @@ class DatabaseRecall:
         # Another process may just have ended some of them.
         first = [place[number] for number in numbers if number in there]
         candidates = np.array([one for one in first if allowed is None or allowed[one]], np.int64)
-        return _Around(cache, candidates, every, communities, allowed)
+        return cache, candidates, every, communities, allowed
 
     def _similarity(self, asked: Asked, question: DatabaseQuestion, found: Proposals, prepared: Prepared) -> Similarity:
         def nearest(k: int) -> Integers:
@@ -279,19 +278,3 @@ class _SavedCommunities:
 
     def _labels_of(self, nodes: Integers) -> Integers:
         return np.array([self._labels.get(node, self._nowhere) for node in nodes.tolist()], np.int64)
-
-
-@dataclass(frozen=True)
-class _Around:
-    """Some skills with what is connected to them, in a cache that numbers them from 0.
-
-    Arrays for a million skills, of which a few hundred are there, would take longer than all else in this process.
-    """
-
-    cache: GraphCache
-    candidates: Integers
-    numbers: Integers
-    """Their numbers in the store, in ascending order."""
-    communities: Together | None
-    allowed: Bools | None
-    """Which of them may be returned, or None for all."""

@@ -243,7 +243,7 @@ def rank(
     by_query = _total(similar.values(), len(vectors))
     person = cache.user_vector(user) if user is not None else None
     # A profile was written to be recalled by. That one's own skills say what one asks for has to show.
-    user_trust = 1.0 if user is not None and cache.described(user) else trust.user
+    user_trust = 1.0 if user is not None and cache.profile(user) is not None else trust.user
     none = np.zeros(len(pool))
     owners = cache.named(words(asked.query)) if settings.owner_weight else ()
     brevity = np.minimum(1.0, SHORT / np.maximum(similarity.lengths(pool), 1.0))

@@ -32,6 +32,7 @@ from agentfw_memory.graph.stores.store import (
 
 EMBEDDED_AT_ONCE = 500
 """Number of texts that are embedded between two commits."""
+READ_AT_ONCE = 20_000
 MAXIMUM_CACHED_NAMES = 100_000
 VERSION = ("number", "text", "visibility", "valid_from", "valid_to", "recorded_at", "metadata", "ordinal")
 EDGE = ("kind", "source", "target", "weight", "valid_from")
@@ -76,13 +77,11 @@ class GraphRows:
 
     def user(self, name: str) -> int | None:
         """Return the number of a user, or None. Not inside a transaction, which may be undone."""
-        if name not in self._users:
-            if (number := self.find("user", name)) is None:
-                return None
+        if name not in self._users and (number := self.find("user", name)) is not None:
             if len(self._users) > MAXIMUM_CACHED_NAMES:
                 self._users.clear()
             self._users[name] = number
-        return self._users[name]
+        return self._users.get(name)
 
     def forget_names(self) -> None:
         """Read names again, because they may hold that of a user who was forgotten."""
@@ -115,9 +114,9 @@ class GraphRows:
             Delete("staged", {"number": row.number}),
         )
 
-    def end_skills(self, change: Change, numbers: Sequence[int], when: float | None = None) -> None:
-        """End skills with their versions and edges, now or `when`. Their vectors are deleted, their history stays."""
-        self._end_versions(numbers, change.now if when is None else when)
+    def end_skills(self, change: Change, numbers: Sequence[int]) -> None:
+        """End skills with their versions and edges. Their vectors are deleted, their history stays."""
+        self._end_versions(numbers, change.now)
         self.note_ended(change, numbers)
         some, ended = Among(numbers), {"valid_to": change.now}
         self.store.write(
@@ -153,22 +152,21 @@ class GraphRows:
 
     def twins(self, pairs: Sequence[tuple[int, str]]) -> dict[tuple[int, str], int]:
         """Return the numbers of valid skills that have one of these (owner, text) pairs. See `told_apart`."""
-        asked: dict[int, dict[str, str]] = {}
+        asked = defaultdict[int, dict[str, str]](dict)
         for owner, text in pairs:
-            asked.setdefault(owner, {})[digest(text)] = text
+            asked[owner][digest(text)] = text
         columns = ("owner", "digest", "number")
         by_owner = [Select("live", columns, {"owner": one, "digest": Among(some)}) for one, some in asked.items()]
         found = self._read(*by_owner) if by_owner else []
         return {(owner, asked[owner][mark]): number for rows in found for owner, mark, number in rows}
 
-    def live(self, numbers: Sequence[int] | None = None, rows: int = 20_000) -> Iterator[LiveRows]:
-        """Yield the valid ones of these skills, or of all, by number, in batches of up to `rows`."""
+    def live(self, numbers: Sequence[int] | None) -> Iterator[LiveRows]:
+        """Yield the valid ones of these skills, or of all, by number, in batches."""
         if numbers is None:
-            batches = self.store.scan("live", LIVE, {}, size=rows)
+            batches = self.store.scan("live", LIVE, {}, size=READ_AT_ONCE)
         else:
-            starts = range(0, len(numbers), rows)
-            asked = (Select("live", LIVE, {"number": Among(numbers[start : start + rows])}) for start in starts)
-            batches = (self._read(one)[0] for one in asked)
+            some = (numbers[start : start + READ_AT_ONCE] for start in range(0, len(numbers), READ_AT_ONCE))
+            batches = (self._read(Select("live", LIVE, {"number": Among(one)}))[0] for one in some)
         yield from (live_rows(self.store, batch) for batch in batches if batch)
 
     def changes(self, since: int) -> tuple[list[int], list[int], list[int]]:
@@ -176,10 +174,8 @@ class GraphRows:
 
         Gone are skills that ended or were forgotten, and users that were forgotten.
         """
-        later = {"changed": Between(above=since)}
-        found = self._read(
-            Select("ended", ("number",), later), Select("live", ("number",), later), Select("profile", ("user",), later)
-        )
+        later, columns = {"changed": Between(above=since)}, {"ended": "number", "live": "number", "profile": "user"}
+        found = self._read(*(Select(table, (column,), later) for table, column in columns.items()))
         gone, changed, profiles = (sorted(number for (number,) in rows) for rows in found)
         if gone:
             self.forget_names()
@@ -354,9 +350,8 @@ class GraphRows:
         where = {"valid_to": None, "kind": kinds, **({} if least is None else {"weight": Between(least)})}
         columns = ("row", "kind", "source", "target", "weight", *TERMS)
         for batch in self.store.scan("edge", columns, where, after=after):
-            trips = {source for _, kind, source, *_ in batch if kind != "OWNS"}
-            who = {"number": Among(trips)}
-            users = dict(self._read(Select("trajectory", ("number", "user"), who))[0]) if trips else {}
+            trips = Among({source for _, kind, source, *_ in batch if kind != "OWNS"})
+            users = dict(self._read(Select("trajectory", ("number", "user"), {"number": trips}))[0])
             for row, kind, source, *use in batch:
                 if kind == "OWNS" or source in users:
                     yield row, kind, Use(source, users.get(source, source), *use)
@@ -372,12 +367,11 @@ class GraphRows:
 
     def counts(self) -> Mapping[str, Mapping[str, int]]:
         """Return {"nodes": by kind, "edges": valid ones by kind, "skills": {"shared": n, "past": n}}."""
-        nodes, edges, live, past = self._read(
-            Count("node", "kind"),
+        valid, ended = (
             Count("edge", "kind", {"valid_to": None}),
-            Count("live", "shared"),
             Count("version", "visibility", {"valid_to": Not(None)}),
         )
+        nodes, edges, live, past = self._read(Count("node", "kind"), valid, Count("live", "shared"), ended)
         skills, kinds = dict(live), {kind: count for kind, count in sorted(nodes) if kind != "case"}
         return {
             "nodes": {**kinds, "skill": sum(skills.values())},
@@ -413,8 +407,8 @@ class GraphRows:
 
         batch = unstaged(EMBEDDED_AT_ONCE)
         vectors = embed([text for _, text in batch]) if batch else ()
+        staged = [(number, key, vector) for (number, _), vector in zip(batch, vectors, strict=True)]
         with self.writing() as change:
-            staged = [(number, key, vector) for (number, _), vector in zip(batch, vectors, strict=True)]
             self.store.write(
                 Delete("staged", {"embedder": Not(key)}),
                 Insert("staged", ("number", "embedder", "vector"), staged, existing="replace"),
@@ -444,9 +438,8 @@ class GraphRows:
     def _end_versions(self, numbers: Sequence[int], when: float) -> None:
         valid = {"number": Among(numbers), "valid_to": None}
         ends = self._read(Select("version", ("number", "expires_at"), {**valid, "expires_at": Between(high=when)}))[0]
-        for number, end in ends:
-            self.store.write(Update("version", {"number": number, "valid_to": None}, {"valid_to": end}))
-        self.store.write(Update("version", valid, {"valid_to": when}))
+        expired = [Update("version", {"number": one, "valid_to": None}, {"valid_to": end}) for one, end in ends]
+        self.store.write(*expired, Update("version", valid, {"valid_to": when}))
 
 
 def _searched(row: SkillRow) -> dict[str, Any]:

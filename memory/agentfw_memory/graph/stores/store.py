@@ -294,15 +294,11 @@ class Sought:
     terms: Sequence[str]
     """The words, of which the skills with each are found: shared ones with a seldom word, private ones with any."""
     seldom: Sequence[str]
-    holders: int
-    """Maximum number of shared skills to find with each seldom word."""
     together: Sequence[str]
     """Common words, of which the shared skills with all of them are found."""
-    most_together: int
     among: int | None
     """Number of first skills among which these are looked for, or None for all of them."""
-    where: Mapping[str, Any] = field(default_factory=dict)
-    """What the metadata of a skill must be. See metadata_filter.py."""
+    where: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
