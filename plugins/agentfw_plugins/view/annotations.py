@@ -126,10 +126,10 @@ def _read(run: Path, changed: tuple[tuple[int, int], ...]) -> Annotations:
     return found
 
 
-def with_annotations(episode: Episode, run: Path, place: str = "") -> Episode:
-    """The episode with its ratings, corrections and notes as feedback, behind what was recorded."""
+def with_annotations(episode: Episode, run: Path) -> Episode:
+    """An episode of the run itself with its ratings, corrections and notes as feedback, behind what was recorded."""
     every, events = read_annotations(run).items(), list(episode.events)
-    said = [(turn, marks) for (where, name, turn), marks in every if (where, name) == (place, episode.id)]
+    said = [(turn, marks) for (place, name, turn), marks in every if (place, name) == ("", episode.id)]
     for turn, marks in sorted(said, key=lambda one: one[1].at):
         if marks.is_rated or marks.note:
             value = (marks.rating - 3) / 2 if marks.rating is not None else -1.0 if marks.correction else None

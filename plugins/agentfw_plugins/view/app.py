@@ -18,15 +18,7 @@ from .difference import Pair, Side, pairs_of
 from .episode_view import EpisodeView
 from .index import Index, Seen
 from .pages import Links, Pages
-from .rating_queue import (
-    Command,
-    add_task,
-    asking_again,
-    next_unrated,
-    rated_runs,
-    save_filter,
-    saved_filters,
-)
+from .rating_queue import Command, add_task, asking_again, next_unrated, rated_runs, save_filter, saved_filters
 from .search import Filter, choices, divided, episode_at, find, of_task, run_at, run_rows, select, stage_rows, trainings
 from .waterfall import steps_of
 
@@ -100,12 +92,17 @@ class Viewer:
             if not self.of_gateway and request.url.hostname not in _HOSTS:
                 return PlainTextResponse("this page is for this machine only", 403)
             if changes:
-                if not _is_ours(request):
+                # A page of this server posts this, or a program that is no browser.
+                if (origin := request.headers.get("origin")) is not None:
+                    is_ours = urlsplit(origin).netloc == request.headers.get("host")
+                else:
+                    is_ours = request.headers.get("sec-fetch-site", "same-origin") == "same-origin"
+                if not is_ours:
                     return PlainTextResponse("only the pages of this server may change anything", 403)
                 body = await request.body()
                 request.state.form = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
-            folders = str(request.path_params.get("name", "")).split("/") if "name" in request.path_params else []
-            base = "/".join([".."] * len(folders)) or "."
+            depth = request.path_params["name"].count("/") + 1 if "name" in request.path_params else 0
+            base = "/".join([".."] * depth) or "."
             pages = copy(self.pages)
             pages.links = Links(base, of_gateway=self.of_gateway)  # as seen from this page
             try:
@@ -130,17 +127,15 @@ class Viewer:
         if "" in request.query_params.values():
             # a form sends its empty fields
             return RedirectResponse(f"{pages.links.home}{wanted.address()}".removesuffix("?"))
-        seen = self.index.look()
+        seen, everything = self.index.look(), "runs" in request.query_params
         with self.index.reading() as rows:
-            everything = "runs" in request.query_params
             found, runs = find(rows, wanted), run_rows(rows, -1 if everything else _RUNS + 1)
             for row in found.rows:
                 run, place = self.index.run_of(row)
                 row["marks"] = read_annotations(run).get((place, row["episode"], None))
-            saved = saved_filters(self.index.root)
-            values = {"found": found, "runs": runs, "choices": choices(rows), "saved": saved, "seen": seen}
-            page = pages.filled("episodes.html", wanted=wanted, most=len(runs) if everything else _RUNS, **values)
-        return self._html(page)
+            values = {"found": found, "runs": runs, "choices": choices(rows), "seen": seen}
+            values |= {"saved": saved_filters(self.index.root), "most": len(runs) if everything else _RUNS}
+        return self._html(pages.filled("episodes.html", wanted=wanted, **values))
 
     def _episode(self, request: Request, pages: Pages) -> Response:
         seen, whole = self.index.look(), "whole" in request.query_params
@@ -223,15 +218,14 @@ class Viewer:
     def _annotate(self, request: Request, pages: Pages) -> Response:
         """Write what somebody thinks of an episode or one of its turns, and go on with the page that `back` names."""
         form = request.state.form
-        turn = form.get("turn", "")
         with self.index.reading() as rows:
             if form.get("episode"):
-                row = episode_at(rows, form["episode"])
+                row, turn = episode_at(rows, form["episode"]), form.get("turn", "")
                 run, place = self.index.run_of(row)
                 target = Target(place, row["episode"], int(turn) if turn.isdecimal() else None, row["user"] or "")
             else:
-                found = run_at(rows, form.get("run", ""))
-                run, target = self.index.root / found["folder"], Target("", "", None, "")
+                run = self.index.root / run_at(rows, form.get("run", ""))["folder"]
+                target = Target("", "", None, "")
         now = read_annotations(run).get(target[:3], Marks())
         for kind in ("star", "tag", "untag", "note", "rating", "correction"):
             # A form sends all of its fields, also those that say nothing new.
@@ -256,13 +250,12 @@ class Viewer:
         if self.started is None:
             raise UsageError("these pages may start nothing", fix="allow it: agentfw view --allow-start")
         with self.index.reading() as rows:
+            words = ["train", "--from", form.get("train", ""), "--model", form.get("model", "")]
+            leads_to = "/run/{run}"
             if form.get("ask"):
                 row = episode_at(rows, form["ask"])
                 sides = urlencode({"left": form["ask"], "right": ""}, safe="/")
                 words, leads_to = asking_again(row, form), f"/pair?{sides}{{run}}/{row['episode']}"
-            else:
-                words = ["train", "--from", form.get("train", ""), "--model", form.get("model", "")]
-                leads_to = "/run/{run}"
         self.started.append(Command(words, self.index, leads_to, form.get("prompt", "")))
         return self._back(request, pages)
 
@@ -277,14 +270,6 @@ class Viewer:
     def _news(self, request: Request, pages: Pages) -> Response:
         """Changes when there is something new."""
         return JSONResponse(self.index.look())
-
-
-def _is_ours(request: Request) -> bool:
-    """Whether a page of this server posts this, or a program that is no browser."""
-    origin = request.headers.get("origin")
-    if origin is None:
-        return request.headers.get("sec-fetch-site", "same-origin") == "same-origin"
-    return urlsplit(origin).netloc == request.headers.get("host")
 
 
 _Sides = Mapping[str, tuple[str, str, int]]
@@ -310,7 +295,7 @@ def _suggested(rows: sqlite3.Connection, known: _Sides, wanted: str) -> list[str
     if wanted and wanted not in known:
         return []
     since = names.index(wanted) if wanted else 0
-    near = [(name, _tasks(rows, *known[name])) for name in names[since : since + _SUGGESTED]]
+    near = [(name, set(map(tuple, rows.execute(_TASKS, known[name])))) for name in names[since : since + _SUGGESTED]]
     for place, (right, played) in enumerate(near[:1] if wanted else near):
         older, (run, *_) = near[place + 1 :], known[right]
         of_run = [one for one in reversed(older) if known[one[0]][0] == run and known[one[0]][1]]
@@ -320,10 +305,7 @@ def _suggested(rows: sqlite3.Connection, known: _Sides, wanted: str) -> list[str
     return []
 
 
-def _tasks(rows: sqlite3.Connection, run: str, stage: str, number: int) -> set[tuple[str, str]]:
-    found = rows.execute(
-        "SELECT DISTINCT e.environment, e.task FROM episodes e JOIN places p ON p.id = e.place"
-        " JOIN runs r ON r.id = e.run WHERE r.name = ? AND p.stage = ? AND p.number = ? AND e.task IS NOT NULL",
-        (run, stage, number),
-    )
-    return {(environment, task) for environment, task in found}
+_TASKS = (
+    "SELECT DISTINCT e.environment, e.task FROM episodes e JOIN places p ON p.id = e.place"
+    " JOIN runs r ON r.id = e.run WHERE r.name = ? AND p.stage = ? AND p.number = ? AND e.task IS NOT NULL"
+)

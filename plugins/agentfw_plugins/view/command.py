@@ -162,10 +162,10 @@ def scan(
             scan_runs(index, chosen, scanner, at_once, lambda done, of: tell(f"{done:,} of {of:,} episodes"))
         )
     if out.json:
-        out.data({"scan": scanner.name, "found": [one._asdict() for one in found]})
+        out.data({"scan": scanner.name, "found": [{"episode": one, "text": text} for one, text in found.items()]})
         return
     if found:
-        out.table(["episode", "found"], [[one.episode, one_line(one.text)] for one in found])
+        out.table(["episode", "found"], [[one, one_line(text)] for one, text in found.items()])
     out.line(f"{counted(len(found), 'episode')} with a finding; see: agentfw view {names[0]}")
 
 
@@ -175,9 +175,9 @@ async def _serve(index: Index, host: Host, names: list[str], port: int, allow_st
     from ..serving import serving
     from .app import Viewer
 
-    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     viewer = Viewer(index, host, allow_start=allow_start)
     async with serving(viewer.app, "127.0.0.1", port) as url:
         page = f"{url}/?run={quote(names[0])}" if len(names) == 1 else f"{url}/"
@@ -185,19 +185,19 @@ async def _serve(index: Index, host: Host, names: list[str], port: int, allow_st
         if not out.json:
             out.note("everybody who can log in on this machine can read it; stop with Ctrl-C")
         out.stream.flush()
-        reading = asyncio.create_task(_read(index, out))
+
+        async def read() -> None:
+            """Begin to read before the first page is asked for."""
+            with out.progress("reading the runs") as tell:
+                while not index.look(0).is_whole:
+                    tell(f"reading the runs: {index.count():,} episodes")
+                    await asyncio.sleep(_PAUSE)
+
+        reading = asyncio.create_task(read())
         await stop.wait()
         reading.cancel()
     for command in viewer.started or ():
         command.process.terminate()
-
-
-async def _read(index: Index, out: Out) -> None:
-    """Begin to read before the first page is asked for."""
-    with out.progress("reading the runs") as tell:
-        while not index.look(0).is_whole:
-            tell(f"reading the runs: {index.count():,} episodes")
-            await asyncio.sleep(_PAUSE)
 
 
 def _chosen(names: tuple[str, ...], runs: Path) -> tuple[Path, list[str]]:

@@ -59,12 +59,8 @@ def run_folders(root: Path, depth: int = _DEEPEST) -> Iterator[Path]:
 
 def places_of(run: Path) -> list[Place]:
     """The places of a run, in the order in which a training plays them."""
-    found = [
-        Place(path, stage, int(path.name))
-        for folder, stage in _STAGES.items()
-        for path in (run / folder).glob("*")
-        if path.name.isdigit()
-    ]
+    paths = [(path, stage) for folder, stage in _STAGES.items() for path in (run / folder).glob("*")]
+    found = [Place(path, stage, int(path.name)) for path, stage in paths if path.name.isdigit()]
     # The evaluation after two updates is before the rollouts that the third one learns from.
     found.sort(key=lambda place: (place.number, place.stage == "evaluation"))
     return [Place(run, "", 0), *found]
@@ -137,15 +133,11 @@ class Rows:
 
     def take(self, journal: str, line: Line) -> int | None:
         """Write what a line says. Returns the number of the episode that it is about."""
+        takes = {"turns": self._session, "episodes": self._episode, "metrics": self._metrics, "failed": self._failed}
         try:
             if line.record is None:
                 raise ValueError("the line is damaged")
-            return {
-                "turns": self._session,
-                "episodes": self._episode,
-                "metrics": self._metrics,
-                "failed": self._failed,
-            }[journal](line, line.record)
+            return takes[journal](line, line.record)
         except sqlite3.OperationalError:
             raise
         except Exception as error:  # whatever is in the record
@@ -155,18 +147,15 @@ class Rows:
             return self._write(name, {"state": "damaged", "problem": problem, **where})
 
     def _episode(self, line: Line, record: dict[str, Any]) -> int:
-        row = _row_of(record) | {"state": "ended", "at": line.at, "size": line.size}
-        outcome = record["outcome"]
+        row, outcome = _row_of(record) | {"state": "ended", "at": line.at, "size": line.size}, record["outcome"]
         row |= {"finish": str(record["finish"]), "figures": json.dumps(outcome), **self._led_by(outcome)}
         return self._write(_id_of(record), row)
 
     def _session(self, line: Line, record: dict[str, Any]) -> int:
         """What is new in a session in progress."""
         name, row = _id_of(record), _row_of(record)
-        before = self.rows.execute(
-            "SELECT * FROM episodes WHERE place = ? AND episode = ?", (self.number, name)
-        ).fetchone()
-        if before is not None:
+        known = "SELECT * FROM episodes WHERE place = ? AND episode = ?"
+        if (before := self.rows.execute(known, (self.number, name)).fetchone()) is not None:
             row |= {count: row[count] + before[count] for count in COUNTS}
             row |= {name: _sum([before[name], row[name]]) for name in SPENT}
             row["begins"] = before["begins"] or row["begins"]
@@ -183,17 +172,14 @@ class Rows:
         return self._write(str(record["episode"]), row)
 
     def _failed(self, line: Line, record: dict[str, Any]) -> int | None:
+        played = "UPDATE episodes SET problem = NULL, state = 'in progress'"
+        left_out = "WHERE place = ? AND episode = ? AND state = 'left out'"
         for name in record.get("retried", ()):
-            self.rows.execute(
-                "UPDATE episodes SET problem = NULL, state = 'in progress' WHERE place = ? AND episode = ?"
-                " AND state = 'left out'",
-                (self.number, str(name)),
-            )
+            self.rows.execute(f"{played} {left_out}", (self.number, str(name)))
         if "episode" not in record:
             return None
         problem = str(record.get("reason") or record["error"])
-        row = {"state": "left out", "problem": problem, "finish": "left out"}
-        return self._write(str(record["episode"]), row)
+        return self._write(str(record["episode"]), {"state": "left out", "problem": problem, "finish": "left out"})
 
     def _led_by(self, outcome: Mapping[str, Any]) -> dict[str, float | None]:
         value = outcome.get(self.headline)
@@ -206,16 +192,12 @@ class Rows:
         row = {"place": self.number, "run": self.run, "episode": name, **row, "began": row.get("began") or self.began}
         for tool in str(row.get("tools", "")).split():
             self.rows.execute("INSERT OR IGNORE INTO tools VALUES (?)", (tool,))
-        names = ", ".join(row)
-        marks = ", ".join("?" * len(row))
         # What stays the same isn't written again: each of its indexes would be.
         news = ", ".join(f"{column} = excluded.{column}" for column in row if column not in _FIXED)
-        [number] = self.rows.execute(
-            f"INSERT INTO episodes ({names}) VALUES ({marks}) ON CONFLICT (place, episode) DO UPDATE SET {news}"
-            " RETURNING id",
-            [_storable(value) if isinstance(value, str) else value for value in row.values()],
-        ).fetchone()
-        return int(number)
+        into = f"INSERT INTO episodes ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"
+        values = [_storable(value) if isinstance(value, str) else value for value in row.values()]
+        sql = f"{into} ON CONFLICT (place, episode) DO UPDATE SET {news} RETURNING id"
+        return int(self.rows.execute(sql, values).fetchone()[0])
 
 
 def words_of(record: Mapping[str, Any]) -> str:
@@ -274,9 +256,8 @@ def _row_of(record: Mapping[str, Any]) -> dict[str, Any]:
     space, colon, _ = str(task.get("query", "")).rpartition(":")
     parent = next((event[3]["session"] for event in events if event[1:3] == ["session", PART_OF]), "")
     first = next((str(message[1]) for message in record["messages"] if message[0] == "user"), "")
-    at = [turn["at"] for turn in turns if turn.get("at")] + [
-        event[3]["at"] for event in events[:3] if event[1] == "session" and "at" in event[3]
-    ]
+    at = [turn["at"] for turn in turns if turn.get("at")]
+    at += [event[3]["at"] for event in events[:3] if event[1] == "session" and "at" in event[3]]
     begins = " ".join(first.removeprefix("[0]")[: 4 * _BEGINNING].split())
     return {
         "environment": str(record["environment"]),

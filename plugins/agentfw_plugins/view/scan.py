@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from agentfw import Episode, Host, Message, Policy, Request
 from agentfw.errors import PluginError, in_words
@@ -52,12 +52,6 @@ class Scanner:
     """What is asked."""
 
 
-class Finding(NamedTuple):
-    episode: str
-    """Its address in the view."""
-    text: str
-
-
 def of_function(named: str) -> Scanner:
     """The function that is named as FILE.py:FUNCTION."""
     function = function_named(named, "--with")
@@ -70,9 +64,8 @@ def of_function(named: str) -> Scanner:
             if inspect.isawaitable(found):
                 found = await found
         except Exception as error:
-            raise PluginError(
-                f"{named} failed with episode {episode.id}: {in_words(error)}", fix="fix it, and run it again"
-            ) from error
+            problem = f"{named} failed with episode {episode.id}: {in_words(error)}"
+            raise PluginError(problem, fix="fix it, and run it again") from error
         if isinstance(found, str) or found is None or found is False:
             return found or ""
         return "found" if found is True else json.dumps(found, ensure_ascii=False, default=str)
@@ -101,8 +94,8 @@ def of_question(question: str, host: Host, policy: str, settings: dict[str, Any]
 
 async def scan_runs(
     index: Index, runs: Sequence[str], scanner: Scanner, at_once: int, tell: Callable[[int, int], object]
-) -> list[Finding]:
-    """Scan the episodes that aren't scanned yet. Returns what is found in all, earlier findings included."""
+) -> dict[str, str]:
+    """Scan the episodes that aren't scanned yet. Returns all that is found so far, by the address of the episode."""
     found, waiting = dict[str, str](), list[Row]()
     with index.reading() as rows:
         for name in runs:
@@ -142,7 +135,7 @@ async def scan_runs(
             finally:
                 if scanner.policy is not None:
                     await scanner.policy.close()
-    return [Finding(where, text) for where, text in found.items() if text]
+    return {where: text for where, text in found.items() if text}
 
 
 def _digest(*parts: bytes) -> str:

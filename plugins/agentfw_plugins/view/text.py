@@ -95,10 +95,9 @@ def _facts(row: Row) -> dict[str, Any]:
 
 def _of_episode(view: EpisodeView, here: str, budget: int) -> dict[str, Any]:
     turns: list[dict[str, Any]] = []
-    everything = view.turns
     found = {"episode": here, "began": view.row["began"], "state": view.row["state"], **_facts(view.row)}
     found |= {"findings": view.marks().findings, "outcome": view.outcome, "failures": _errors(view.failed)}
-    for shown in everything:
+    for shown in view.turns:
         line = {
             "address": f"{here}:{shown.turn.index + 1}",
             "asked": _short(shown.read[-1].content if shown.read else ""),
@@ -110,7 +109,7 @@ def _of_episode(view: EpisodeView, here: str, budget: int) -> dict[str, Any]:
         if budget < 0:
             break
         turns.append({name: value for name, value in line.items() if value})
-    return found | {"turns": turns, "left_out": len(everything) - len(turns)}
+    return found | {"turns": turns, "left_out": len(view.turns) - len(turns)}
 
 
 def _of_turn(view: EpisodeView, shown: ShownTurn, here: str, budget: int) -> dict[str, Any]:

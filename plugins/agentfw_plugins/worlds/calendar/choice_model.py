@@ -29,6 +29,8 @@ _SIZES = ((1, "1"), (2, "2"), (4, "3-4"), (7, "5-7"), (1000, "8+"))
 _MINUTES = ((30, "-30"), (75, "45-75"), (1000, "90+"))
 
 
+_STEPS = 25
+"""Maximum number of Newton's steps."""
 _TAGS = ("topic", "urgency", "due", "place", "series", "notice", "hold")
 
 FEATURES = (
@@ -93,9 +95,9 @@ class Prior:
     """Means for users whose role is known."""
 
     @classmethod
-    def flat(cls, variance: float = 1.0) -> Prior:
+    def flat(cls) -> Prior:
         """A prior without knowledge: every weight is about 0."""
-        return cls(np.zeros(len(FEATURES)), np.full(len(FEATURES), variance), {})
+        return cls(np.zeros(len(FEATURES)), np.ones(len(FEATURES)), {})
 
     def of(self, role: str) -> Prior:
         """The prior for a role, or the general one for an unknown role."""
@@ -138,9 +140,7 @@ class ChoiceLearner:
             self.weights, _ = maximum(self.prior, self._shown, self._accepted, self.weights)
 
 
-def maximum(
-    prior: Prior, shown: Sequence[Floats], accepted: Sequence[int], start: Floats, *, steps: int = 25
-) -> tuple[Floats, Floats]:
+def maximum(prior: Prior, shown: Sequence[Floats], accepted: Sequence[int], start: Floats) -> tuple[Floats, Floats]:
     """The most likely weights, and the curvature there (the inverse of the posterior's covariance)."""
     precision = 1.0 / prior.variance
     # A softmax depends on the difference to the kept event: one row per other event.
@@ -157,7 +157,7 @@ def maximum(
         return float(np.log(sums).sum() + 0.5 * (precision * away * away).sum()), powers / sums[rounds]
 
     loss, shares = loss_of(weights)
-    for _ in range(steps):
+    for _ in range(_STEPS):
         gradient = gaps.T @ shares + precision * (weights - prior.mean)
         weighted = gaps * shares[:, None]
         means = np.add.reduceat(weighted, firsts)

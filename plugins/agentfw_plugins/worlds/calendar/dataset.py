@@ -169,8 +169,7 @@ class RoundMaker:
         winner = kept if accepts else self._winner(kept, budget)
         if winner is None:
             return None
-        best = self._value(winner)
-        events = [kept] if accepts else [kept, winner]
+        best, events = self._value(winner), [kept] if accepts else [kept, winner]
         titles = {event.title for event in events}
         for _ in range(budget):
             if len(events) == conflicts:
@@ -190,13 +189,10 @@ class RoundMaker:
     def _winner(self, anchor: Event, budget: int) -> Event | None:
         """A competitor that beats the anchor, supported by a strong principle."""
         least = self._value(anchor) + _MARGIN
-        for _ in range(budget):
-            event = self._competitor(anchor)
-            if (
-                self._value(event) >= least
-                and any(self.user.weights[name] >= _STRONG for name in self._triggered(event))
-                and event.title != anchor.title
-            ):
+        for event in (self._competitor(anchor) for _ in range(budget)):
+            if self._value(event) < least or event.title == anchor.title:
+                continue
+            if any(self.user.weights[name] >= _STRONG for name in self._triggered(event)):
                 return event
         return None
 

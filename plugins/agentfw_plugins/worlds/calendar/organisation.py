@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from random import Random
 
 from agentfw.errors import SettingsError
 from agentfw.seeds import Seeds
@@ -146,14 +145,8 @@ class User:
 
 
 def make_user(organisation: Organisation, person: str, seeds: Seeds, identity: str) -> User:
-    role = organisation.schema.roles[organisation.people[person].role]
-    known = organisation.schema.principles
-    weights = _weights(role.principles, list(known), seeds.random("weights"))
-    held = {name: known[name] for name in weights}
-    return User(identity, person, organisation, weights, organisation.relations(person), held)
-
-
-def _weights(role: Mapping[str, int], known: list[str], generator: Random) -> dict[str, int]:
+    role = organisation.schema.roles[organisation.people[person].role].principles
+    known, generator = organisation.schema.principles, seeds.random("weights")
     names = list(role)
     generator.shuffle(names)
     # Two of the role's principles always stay, or the user would have no role.
@@ -176,4 +169,6 @@ def _weights(role: Mapping[str, int], known: list[str], generator: Random) -> di
         if sum(weight > 0 for weight in weights.values()) >= 2:
             break
         weights[name] = role[name]
-    return {name: weights[name] for name in known if name in weights}
+    held = {name: principle for name, principle in known.items() if name in weights}
+    in_order = {name: weights[name] for name in held}
+    return User(identity, person, organisation, in_order, organisation.relations(person), held)

@@ -51,8 +51,7 @@ class Maker:
 
     def possible(self, meeting: Meeting) -> bool:
         """Whether the user has all the people that the meeting needs."""
-        needed = [name for name, (least, _) in meeting.who.items() if least]
-        needed += [meeting.by] if meeting.by != "self" else []
+        needed = {meeting.by, *(name for name, (least, _) in meeting.who.items() if least)} - {"self"}
         return all(self.circle[name] for name in needed)
 
     def event(self, meeting: Meeting, identity: str, day: int, start: int) -> Event:
@@ -102,8 +101,7 @@ class Maker:
             if len(free) < max(1, least):
                 return False
             for _ in range(wanted):
-                person = self._one(relation, attendees)
-                if person:
+                if person := self._one(relation, attendees):
                     named.setdefault(relation, person)
         if event.minutes + reason.longer > 240:
             return False
@@ -123,10 +121,8 @@ class Maker:
         return True
 
     def location(self, place: str) -> str:
-        if place == "room":
-            return one_of(self.schema.rooms, self.random)
-        if place == "onsite":
-            return one_of(self.schema.sites, self.random)
+        if place in ("room", "onsite"):
+            return one_of(self.schema.rooms if place == "room" else self.schema.sites, self.random)
         return "video call" if place == "video" else "by phone"
 
     def called(self, person: str) -> str:

@@ -344,7 +344,19 @@ class Triage:
 
     def answer(self, moment: Moment) -> list[Intervention]:
         for observation in moment.observations:
-            self._hear(observation)
+            name, data = observation.name, observation.data
+            if name == "mail":
+                self._new = True
+            elif name == "triage":
+                self._new = False
+                self._wanted.update((mail["message"], mail["advice"]) for mail in data["mails"])
+                self._due.update((mail["message"], mail["due"]) for mail in data["mails"])
+            elif name in _WANTED and data["message"] in self._wanted:
+                self._wanted[data["message"]] = _WANTED[name]
+            elif name in ("handled", "missed"):
+                self._wanted.pop(data["message"], None)
+            elif name in ("document", "section"):
+                self._sections = data["sections"]
         at_work = [work.name for work in moment.in_flight if work.running]
         if any(name != "write" for name in at_work):
             return []
@@ -363,23 +375,6 @@ class Triage:
         if what == "remind" and spare > 2 * self._handling:
             return [Intervention("set_reminder", {"message": message, "after": round(spare / 2, 2)})]
         return [Intervention("open_message" if what == "open" else "handle_email", {"message": message})]
-
-    def _hear(self, observation: Observation) -> None:
-        name, data = observation.name, observation.data
-        if name == "mail":
-            self._new = True
-        elif name == "triage":
-            self._new = False
-            for mail in data["mails"]:
-                self._wanted[mail["message"]] = mail["advice"]
-                self._due[mail["message"]] = mail["due"]
-        elif name in _WANTED:
-            if data["message"] in self._wanted:
-                self._wanted[data["message"]] = _WANTED[name]
-        elif name in ("handled", "missed"):
-            self._wanted.pop(data["message"], None)
-        elif name in ("document", "section"):
-            self._sections = data["sections"]
 
 
 _WANTED = {"message": "handle", "reminder": "handle", "reminder_set": "wait"}
