@@ -37,10 +37,8 @@ def make_private(path: str | Path) -> None:
 def open_sqlite(
     path: str | Path, *, what: str, application: int, version: int, tables: Iterable[str]
 ) -> sqlite3.Connection:
-    """Open a file of ours, or create it with these tables. `:memory:` is a private one in memory.
-
-    It has a write-ahead log, so that readers and one writer don't block each other.
-    """
+    """Open a file of ours, or create it with these tables. `:memory:` is a private one in memory. It has a write-ahead
+    log, so that readers and one writer don't block each other."""
     make_private(path)
     try:
         connection = sqlite3.connect(path, timeout=LOCK_TIMEOUT, check_same_thread=False, isolation_level=None)

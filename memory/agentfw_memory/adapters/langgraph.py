@@ -56,10 +56,8 @@ _ESCAPED = re.compile("[%/\x00-\x1f\x7f-\x9f]")
 
 
 class SkillGraphStore(BaseStore):  # type: ignore[misc]
-    """Items by namespace and key, in the graph of one tenant.
-
-    `fields` are the paths of what is searched in an item, such as `["text", "tags[*]"]`. Default: all of it.
-    """
+    """Items by namespace and key, in the graph of one tenant. `fields` are the paths of what is searched in an item,
+    such as `["text", "tags[*]"]`. Default: all of it."""
 
     supports_ttl = True
 

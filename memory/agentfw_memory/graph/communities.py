@@ -75,10 +75,8 @@ def split(count: int, ends: Integers, weights: Floats, resolution: float, *, met
 def shares(
     mine: Integers, skills: Integers, behind: Mapping[int, Integers], labels: Callable[[Integers], Integers]
 ) -> Floats:
-    """Return for each skill the share of levels on which its community is one of `mine`.
-
-    For a skill that several users are behind, it is the mean over these users. `behind` has them by the skill's place.
-    """
+    """Return for each skill the share of levels on which its community is one of `mine`. For a skill that several users
+    are behind, it is the mean over these users. `behind` has them by the skill's place."""
     together: Floats = np.count_nonzero(labels(skills) == mine, axis=1) / len(mine)
     for place, users in behind.items():
         together[place] = float((labels(users) == mine).mean())
@@ -234,10 +232,8 @@ class _Newcomers:
             self._counter = counter
 
     def vote(self, user: int, labels: Integers) -> Integers | None:
-        """Return a community for each level, from a table of labels by node, or None if nobody can vote.
-
-        A tie goes to the community of the user with the more similar profile.
-        """
+        """Return a community for each level, from a table of labels by node, or None if nobody can vote. A tie goes to
+        the community of the user with the more similar profile."""
         users, _ = self._all()
         known = users[users < len(labels)]
         nearest = self.similar(user, known[labels[known, 0] >= 0])
@@ -269,10 +265,8 @@ class _Newcomers:
                 yield from ((int(users[user]), int(other)) for other in users[others][self._nearest(values[others])])
 
     def _nearest(self, similarity: Float32Array) -> Integers:
-        """Return the places of the most similar ones, the most similar first.
-
-        Only those are taken that are at least as similar as the mean. Among few users, others would be everybody.
-        """
+        """Return the places of the most similar ones, the most similar first. Only those are taken that are at least as
+        similar as the mean. Among few users, others would be everybody."""
         places = np.arange(len(similarity))
         if len(places) > self._neighbours:
             # Sorting all of them would take most of the time. Ties still go to the first.

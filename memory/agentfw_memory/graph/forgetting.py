@@ -238,10 +238,8 @@ def forget_user(rows: GraphRows, change: Change, user: int) -> Counts:
 def erase_versions(
     rows: GraphRows, change: Change, versions: Sequence[tuple[int, int]], trajectories: Sequence[int]
 ) -> Counts:
-    """Delete these versions (number, ordinal), and skills that have no version left with their vectors and edges.
-
-    Empty the texts of these trajectories.
-    """
+    """Delete these versions (number, ordinal), and skills that have no version left with their vectors and edges. Empty
+    the texts of these trajectories."""
     store = rows.store
     deleted = store.write(*(Delete("version", {"number": number, "ordinal": one}) for number, one in versions))
     numbers = sorted({number for number, _ in versions})
@@ -254,9 +252,7 @@ def erase_versions(
 
 def _delete_nodes(rows: GraphRows, change: Change, skills: list[int], others: list[int]) -> tuple[Counts, set[int]]:
     """Delete what is kept of skills and other nodes beside their own rows, and tell other processes that they are gone.
-
-    Return counts, and the nodes at the other end of their edges.
-    """
+    Return counts, and the nodes at the other end of their edges."""
     store, gone = rows.store, [*skills, *others]
     neighbours = _ends(rows, gone)
     vectors, sources, targets, *_ = store.write(

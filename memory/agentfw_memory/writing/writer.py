@@ -84,10 +84,8 @@ class Writer(Protocol):
 
 
 def checked(said: Said, answer: object, related: Callable[[str, str], bool]) -> tuple[list[Decision], list[str]]:
-    """Return the decisions of an answer that hold, and what is wrong with the others.
-
-    `related` returns whether two texts are about the same thing.
-    """
+    """Return the decisions of an answer that hold, and what is wrong with the others. `related` returns whether two
+    texts are about the same thing."""
     if not isinstance(answer, list) or not all(isinstance(one, dict) for one in answer):
         return [], ["the answer is no list of decisions"]
     good, wrong = [], []

@@ -324,10 +324,8 @@ class SkillGraphMemory(Memory):
         return hits
 
     async def _called(self, call: Callable[[], Answer], *, slow: bool = False) -> Answer:
-        """Call in another thread if the call is slow or the store is on a server, which may keep a caller waiting.
-
-        A file answers at once, and episodes that take turns in a fixed order make a run repeatable.
-        """
+        """Call in another thread if the call is slow or the store is on a server, which may keep a caller waiting. A
+        file answers at once, and episodes that take turns in a fixed order make a run repeatable."""
         with translated_errors():
             slow = slow or "://" in str(self._where)
             return await asyncio.to_thread(call) if slow else call()
@@ -456,10 +454,8 @@ def _kept(text: str, longest: int) -> str:
 
 
 class ServerModel:
-    """The model of the graph's writer, on an OpenAI-compatible server: by default the first that the server lists.
-
-    What fails here, such as a server that is away, makes the writer keep what was said. `tokens` were used so far.
-    """
+    """The model of the graph's writer, on an OpenAI-compatible server: by default the first that the server lists. What
+    fails here, such as a server that is away, makes the writer keep what was said. `tokens` were used so far."""
 
     def __init__(self, settings: SkillGraphSettings) -> None:
         asked: dict[str, object] = {"base_url": settings.writer_url, "model": settings.writer_model}

@@ -140,10 +140,8 @@ def with_annotations(episode: Episode, run: Path) -> Episode:
 
 
 def marked_in(root: Path, runs: Mapping[str, int], places: Mapping[str, int]) -> Callable[[int, str, str], bool]:
-    """Tells whether an episode, of the place with this number, has a mark: on itself or on one of its turns.
-
-    `runs` and `places` are the numbers of the folders below `root`.
-    """
+    """Tells whether an episode, of the place with this number, has a mark: on itself or on one of its turns. `runs` and
+    `places` are the numbers of the folders below `root`."""
     found: dict[tuple[int, str], list[Marks]] = {}
     for folder in runs:
         for (place, episode, _), marks in read_annotations(root / folder).items():

@@ -56,10 +56,8 @@ class Viewer:
     """The application."""
 
     def __init__(self, index: Index, host: Host, *, of_gateway: str = "", allow_start: bool = False) -> None:
-        """A gateway has these pages one level below its own. `of_gateway` is its run.
-
-        With `allow_start`, the pages start trainings, and ask questions again.
-        """
+        """A gateway has these pages one level below its own. `of_gateway` is its run. With `allow_start`, the pages
+        start trainings, and ask questions again."""
         self.index, self.host, self.of_gateway = index, host, of_gateway
         self.started = list[Command]() if allow_start else None
         self.pages = Pages(Links(), host, self.started)
@@ -287,10 +285,8 @@ def _sides(rows: sqlite3.Connection) -> _Sides:
 
 
 def _suggested(rows: sqlite3.Connection, known: _Sides, wanted: str) -> list[str]:
-    """The two newest that have played a task in common, with the one that is wanted if one is.
-
-    Of a training, these are the first evaluation and the last.
-    """
+    """The two newest that have played a task in common, with the one that is wanted if one is. Of a training, these are
+    the first evaluation and the last."""
     names = list(known)
     if wanted and wanted not in known:
         return []

@@ -291,11 +291,8 @@ _SAYS_ERROR = re.compile(r'\s*(error:|\{\s*"error")', re.I)
 
 
 def is_failed_call(kind: str, data: Mapping[str, Any]) -> bool:
-    """Whether an event says that a call was refused or failed.
-
-    The tools of a program answer with a text alone. By convention, that of a failure begins with `Error:`, or is an
-    object that begins with the key `error`.
-    """
+    """Whether an event says that a call was refused or failed. The tools of a program answer with a text alone. By
+    convention, that of a failure begins with `Error:`, or is an object that begins with the key `error`."""
     if kind != "observation" or "call" not in data:
         return kind == "refused" or (kind == "observation" and data.get("well") is False)
     return not data.get("well", not _SAYS_ERROR.match(str(data.get("text", ""))))

@@ -113,10 +113,8 @@ _NEAR = 12
 
 
 class Links:
-    """Where a page is, as seen from another. A folder of pages has other addresses, and not all of the pages.
-
-    Addresses are relative, so that they also hold below the prefix of a proxy.
-    """
+    """Where a page is, as seen from another. A folder of pages has other addresses, and not all of the pages. Addresses
+    are relative, so that they also hold below the prefix of a proxy."""
 
     is_live = True
 

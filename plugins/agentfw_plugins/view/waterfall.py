@@ -65,10 +65,8 @@ def steps_of(
     address: Callable[[Row], str],
     there: Container[int] | None = None,
 ) -> list[Step]:
-    """The tree of an episode, with its spans and sub-agents.
-
-    `address` is that of the page of an episode. `there` has the ids of those that have one, if not all do.
-    """
+    """The tree of an episode, with its spans and sub-agents. `address` is that of the page of an episode. `there` has
+    the ids of those that have one, if not all do."""
     run, _ = index.run_of(view.row)
     parts = [row for row in parts_of(rows, view.row) if there is None or row["id"] in there]
     sessions = [(EpisodeView.read(index, row, rows), address(row)) for row in parts]

@@ -109,10 +109,8 @@ def _records(path: Path) -> Iterator[Record]:
 
 
 def _load(rows: GraphRows, change: Change, records: Iterable[Record]) -> int:
-    """Add exported rows to an empty tenant and return how many there are.
-
-    Raises ValueError for an invalid row, and for vectors of another embedder than the tenant's.
-    """
+    """Add exported rows to an empty tenant and return how many there are. Raises ValueError for an invalid row, and for
+    vectors of another embedder than the tenant's."""
     dimensions = count = 0
     texts: dict[int, tuple[str, str, float]] = {}
     """What is said of valid versions, whose rows of `live` follow later."""

@@ -147,10 +147,8 @@ def is_reviewed(skill: Skill) -> bool:
 
 
 def write_skill_folders(folder: str | Path, skills: Iterable[tuple[Skill, SkillHistory]]) -> list[Path]:
-    """Write skills as folders with a SKILL.md, where these are reviewed. Return the files.
-
-    A SKILL.md that is there is replaced, and the other files of its folder stay.
-    """
+    """Write skills as folders with a SKILL.md, where these are reviewed. Return the files. A SKILL.md that is there is
+    replaced, and the other files of its folder stay."""
     written: list[Path] = []
     for skill, history in skills:
         if not is_reviewed(skill):

@@ -118,10 +118,8 @@ def open_embedder(choice: str | Embedder | Rows = "") -> Embedder:
 
 
 def embedded(embedder: Embedder, texts: Sequence[str], *, query: bool = False) -> Float32Array:
-    """Return checked rows for texts. A long one gets the mean of its chunks: models read no more than a few pages.
-
-    An embedder that tells queries from passages has a method `embed_queries`.
-    """
+    """Return checked rows for texts. A long one gets the mean of its chunks: models read no more than a few pages. An
+    embedder that tells queries from passages has a method `embed_queries`."""
     chunks = [[text[at : at + CHUNK] for at in range(0, max(len(text), 1), CHUNK)] for text in texts]
     embed = getattr(embedder, "embed_queries", embedder.embed) if query else embedder.embed
     pieces = [piece for some in chunks for piece in some]
@@ -150,10 +148,8 @@ def weight_of_vectors(embedder: Embedder) -> float:
 
 
 class CheckedEmbedder:
-    """An embedder made of a function from texts to rows. Its rows are checked, and scaled to unit length.
-
-    `queries` embeds queries where a model tells them from passages. `dimensions` are measured unless they are given.
-    """
+    """An embedder made of a function from texts to rows. Its rows are checked, and scaled to unit length. `queries`
+    embeds queries where a model tells them from passages. `dimensions` are measured unless they are given."""
 
     def __init__(
         self, name: str, passages: Rows, *, queries: Rows | None = None, version: str = "", dimensions: int = 0

@@ -128,10 +128,8 @@ class SkillIndex:
 
 
 def products(matrix: Float32Array, vector: Float32Array) -> Float32Array:
-    """Return matrix @ vector, computed on one thread.
-
-    Memory is the limit here, so the threads of BLAS gain nothing. On a busy machine, waking them is 20 times slower.
-    """
+    """Return matrix @ vector, computed on one thread. Memory is the limit here, so the threads of BLAS gain nothing. On
+    a busy machine, waking them is 20 times slower."""
     found: Float32Array = np.einsum("ij,j->i", matrix, vector)
     return found
 

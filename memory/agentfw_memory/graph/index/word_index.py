@@ -134,10 +134,8 @@ class WordIndex:
             del self._parts[part]
 
     def question(self, query: str, reader: int | None, allowed: Bools | None = None) -> Question:
-        """Prepare a query for a user, who sees the shared skills and their own.
-
-        `allowed` says by number which of them may be found.
-        """
+        """Prepare a query for a user, who sees the shared skills and their own. `allowed` says by number which of them
+        may be found."""
         seen = {part: self._parts[part] for part in (SHARED, reader) if part is not None and part in self._parts}
         return Question(self, Counter(terms(query)), seen, allowed)
 

@@ -133,10 +133,8 @@ def case_of(trajectory: Trajectory, reward: float, *, shared: bool) -> list[NewS
 def chosen_cases(
     hits: Iterable[Hit], k: int, tokens: int, count: Callable[[str], int] | None, *, bad: bool
 ) -> list[Case]:
-    """Return the k best cases that fit a budget of tokens, the best last. Bad ones only where they are asked for.
-
-    Of several cases of one request and owner the newest says how it is answered now.
-    """
+    """Return the k best cases that fit a budget of tokens, the best last. Bad ones only where they are asked for. Of
+    several cases of one request and owner the newest says how it is answered now."""
     counted = count or (lambda text: len(text) // LETTERS + 1)
     newest: dict[tuple[str, str, bool], tuple[float, Case]] = {}
     for hit in hits:

@@ -91,10 +91,8 @@ def _by_texts(cache: GraphCache, sample: Integers) -> float:
 
 
 def _by_uses(uses: Sequence[tuple[Use, float | None]]) -> float:
-    """Return how well a term told beforehand how successful a person would be with what they used of others.
-
-    Only differences within a person count: some people are easier to please than others.
-    """
+    """Return how well a term told beforehand how successful a person would be with what they used of others. Only
+    differences within a person count: some people are easier to please than others."""
     by_user: dict[int, list[tuple[int, float, float]]] = defaultdict(list)
     for use, value in uses:
         if value is not None:

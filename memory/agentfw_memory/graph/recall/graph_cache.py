@@ -71,10 +71,8 @@ class GraphCache:
         return len(self.index)
 
     def catch_up(self, head: Head, counter: int) -> list[int]:
-        """Take over all changes up to this one, as of a head. Return the skills that are new, changed or gone.
-
-        Rows that are newer still may be taken over too, and will be again the next time.
-        """
+        """Take over all changes up to this one, as of a head. Return the skills that are new, changed or gone. Rows
+        that are newer still may be taken over too, and will be again the next time."""
         touched: list[int] = []
         gone, changed, described = self._rows.changes(self.counter) if self.counter else ([], None, [])
         self._drop(gone)

@@ -145,10 +145,8 @@ class Similarity:
         return self.question.lengths(numbers if self.stored is None else self.stored[numbers])
 
     def evidence(self, similar: Scores) -> Scores:
-        """Return how far such similarities are above those of unrelated skills, in standard deviations.
-
-        By vectors alone nothing says what a cosine means, and by words alone only what has a word is found.
-        """
+        """Return how far such similarities are above those of unrelated skills, in standard deviations. By vectors
+        alone nothing says what a cosine means, and by words alone only what has a word is found."""
         if not self.hybrid or self.question is None:
             return np.full(len(similar), np.inf)
         # The more skills there are, the higher the best of them is by chance. A query of which no word is known has
@@ -219,9 +217,7 @@ def rank(
     context: Mapping[int, float] | None = None,
 ) -> list[Ranked]:
     """Return the k skills with the highest scores, highest first, without those that are less relevant than asked.
-
-    `context` is the share of the named scenario and tools that a skill is connected to.
-    """
+    `context` is the share of the named scenario and tools that a skill is connected to."""
     user, k = asked.reader, asked.k
     if not len(candidates):
         return []
@@ -311,10 +307,8 @@ def _rows(columns: Mapping[str, Scores]) -> Iterator[dict[str, float]]:
 
 
 def _sums(by_query: Scores, pairs: Sequence[tuple[int, int]], candidates: int) -> Scores:
-    """Return for each skill the sum of its neighbours' similarities to the query, where above average.
-
-    Only neighbours of candidates are known, so a skill that isn't one gains from the candidates beside it.
-    """
+    """Return for each skill the sum of its neighbours' similarities to the query, where above average. Only neighbours
+    of candidates are known, so a skill that isn't one gains from the candidates beside it."""
     similarity = np.maximum(by_query, 0.0)
     ones, others = np.array(pairs, np.int64).reshape(-1, 2).T
     outside = others >= candidates

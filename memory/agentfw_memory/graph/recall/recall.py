@@ -115,10 +115,8 @@ class Recaller:
         scenarios: Sequence[str] = (),
         tools: Sequence[str] = (),
     ) -> list[Hit]:
-        """Return the k best skills that are at least so relevant, and whose metadata fits `where`.
-
-        Cases are recalled only where `where` asks for them.
-        """
+        """Return the k best skills that are at least so relevant, and whose metadata fits `where`. Cases are recalled
+        only where `where` asks for them."""
         settings = self._settings
         if not settings.candidates:
             return []
@@ -272,10 +270,8 @@ class Recaller:
         self.catch_up()
 
     def close(self) -> None:
-        """Save the communities for the next process, if anything was loaded.
-
-        If another process has changed the embedder, or the store can't be reached, nothing is saved.
-        """
+        """Save the communities for the next process, if anything was loaded. If another process has changed the
+        embedder, or the store can't be reached, nothing is saved."""
         if self.cache.counter:
             with contextlib.suppress(StoreRefusedError, StorageError):
                 self.catch_up()

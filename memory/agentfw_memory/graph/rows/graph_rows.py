@@ -170,10 +170,8 @@ class GraphRows:
         yield from (live_rows(self.store, batch) for batch in batches if batch)
 
     def changes(self, since: int) -> tuple[list[int], list[int], list[int]]:
-        """Return what is gone since a change, the skills that changed, and the users whose profile did.
-
-        Gone are skills that ended or were forgotten, and users that were forgotten.
-        """
+        """Return what is gone since a change, the skills that changed, and the users whose profile did. Gone are skills
+        that ended or were forgotten, and users that were forgotten."""
         later, columns = {"changed": Between(above=since)}, {"ended": "number", "live": "number", "profile": "user"}
         found = self._read(*(Select(table, (column,), later) for table, column in columns.items()))
         gone, changed, profiles = (sorted(number for (number,) in rows) for rows in found)
@@ -285,10 +283,8 @@ class GraphRows:
         return SkillHistory(tuple(map(_version, sorted(versions, key=lambda row: row[-1]))), tuple(edges))
 
     def add_edges(self, change: Change, rows: Sequence[EdgeRow]) -> int:
-        """Add edges and return how many are new.
-
-        An edge that exists with the same weight stays. With another weight the old edge ends and a new one starts.
-        """
+        """Add edges and return how many are new. An edge that exists with the same weight stays. With another weight
+        the old edge ends and a new one starts."""
         if not rows:
             return 0
         # The unique index over valid edges rejects an edge that exists.

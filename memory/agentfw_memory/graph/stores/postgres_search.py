@@ -143,9 +143,7 @@ class PostgresSearch:
 
     def similar_in(self, scenarios: Sequence[int], query: Float32Array, k: int, reader: int | None) -> list[int]:
         """Return the skills of these scenarios with the most similar vectors: visible ones, or anyone's private ones.
-
-        Without scenarios, all skills are looked at.
-        """
+        Without scenarios, all skills are looked at."""
         seen = "shared = 0" if reader is None else f"(shared = 1 OR owner = {int(reader)})"
         about = f"AND number IN ({self._members()})" if scenarios else ""
         values = [array_as_sent(scenarios)] * 2 if scenarios else []
@@ -281,10 +279,8 @@ def _quoted(words: Iterable[str]) -> str:
 
 
 def _in_schema(sql: str) -> str:
-    """Return a statement, with the schema of its tables.
-
-    A search path would be a setting of the session, which doesn't exist behind a pooler in transaction mode.
-    """
+    """Return a statement, with the schema of its tables. A search path would be a setting of the session, which doesn't
+    exist behind a pooler in transaction mode."""
     return _TABLE.sub(r"\1 skillgraph.\2", sql)
 
 

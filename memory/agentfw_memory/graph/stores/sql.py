@@ -57,10 +57,8 @@ class Store(ABC):
     """By table: a hint where the planner needs one to read it in the order of its key."""
 
     def __init__(self, where: str | Path, *, patience: float = PATIENCE, power_safe: bool = False) -> None:
-        """Connect to a database, or create it. `where` is a path, or an address with the store's scheme.
-
-        Calls wait up to `patience` seconds for a server. With `power_safe`, each commit waits for the disk.
-        """
+        """Connect to a database, or create it. `where` is a path, or an address with the store's scheme. Calls wait up
+        to `patience` seconds for a server. With `power_safe`, each commit waits for the disk."""
         self.tenant, self._tenant, self._clock = "", 0, time.time
         self._inserts: dict[tuple[str, ...], str] = {}
 
@@ -119,10 +117,8 @@ class Store(ABC):
         return self._clock()
 
     def retried(self, call: Callable[[], Answer], *, repeatable: bool) -> Answer:
-        """Return what a call returns. Repeat it for a while if it loses its connection to a server.
-
-        A call that is not `repeatable` is repeated only if it is certain that nothing of it was stored.
-        """
+        """Return what a call returns. Repeat it for a while if it loses its connection to a server. A call that is not
+        `repeatable` is repeated only if it is certain that nothing of it was stored."""
         return call()
 
     def head(self) -> Head:
@@ -144,10 +140,8 @@ class Store(ABC):
     def scan(
         self, table: str, columns: tuple[str, ...], where: Where, *, after: int = 0, size: int = 50_000
     ) -> Iterator[list[tuple[Any, ...]]]:
-        """Yield the rows of a table in the order of its key, in batches of up to `size`.
-
-        The key comes first among the columns, and only rows are read whose key begins above `after`.
-        """
+        """Yield the rows of a table in the order of its key, in batches of up to `size`. The key comes first among the
+        columns, and only rows are read whose key begins above `after`."""
         key = TABLES[table].key
         names, conditions, values = self._columns(table, columns), *self._where(table, where)
         ordered = _quoted(key)

@@ -56,11 +56,8 @@ class SqliteStore(Store):
         return sum(os.path.getsize(file) for file in files if os.path.exists(file))
 
     def erase(self) -> None:
-        """Rewrite the whole file and empty its write-ahead log, which still holds earlier pages.
-
-        SQLite can overwrite deleted rows with zeros (`secure_delete`), but copies of moved rows stay in the free space
-        of pages.
-        """
+        """Rewrite the whole file and empty its write-ahead log, which still holds earlier pages. SQLite can overwrite
+        deleted rows with zeros (`secure_delete`), but copies of moved rows stay in the free space of pages."""
         until = time.monotonic() + LOCK_TIMEOUT
         # The temporary copy holds no deleted rows and may be too large for memory.
         self._execute("PRAGMA temp_store = FILE")

@@ -47,10 +47,8 @@ def quarters(errors: Sequence[float]) -> list[float]:
 
 
 def error_reduction(errors: Sequence[float]) -> float:
-    """(first - last) / first over the first and the last quarter.
-
-    If the first quarter has no errors, the result is 0 if the last has none either, else -1.
-    """
+    """(first - last) / first over the first and the last quarter. If the first quarter has no errors, the result is 0
+    if the last has none either, else -1."""
     if not errors:
         return 0.0
     parts = quarters(errors)

@@ -67,11 +67,8 @@ def matrix(tags: Sequence[Mapping[str, str]]) -> Floats:
 def choices(
     events: Sequence[Mapping[str, str]], accepted: str, reasons: Sequence[str] = ()
 ) -> list[tuple[Floats, int]]:
-    """What a decision says: the choice among its events, and a choice for each reason.
-
-    A reason such as "+who=client" or "-due=week" is a choice between an event with only this feature and an event
-    with none.
-    """
+    """What a decision says: the choice among its events, and a choice for each reason. A reason such as "+who=client"
+    or "-due=week" is a choice between an event with only this feature and an event with none."""
     found = [(matrix(events), [event["letter"] for event in events].index(accepted))]
     for reason in reasons:
         rows = np.zeros((2, len(FEATURES)))

@@ -268,10 +268,8 @@ class RoundMaker:
 
 
 def is_sound(shown: Round, user: User) -> bool:
-    """Whether titles and tags differ, and a single principle would prefer an event to the one that is kept.
-
-    A title that says 1:1 is true.
-    """
+    """Whether titles and tags differ, and a single principle would prefer an event to the one that is kept. A title
+    that says 1:1 is true."""
     titles, tags = ({event.title.casefold() for event in shown.events}, {tuple(one.items()) for one in shown.tags})
     if len(titles) != len(tags) or len(titles) != len(shown.events):
         return False
