@@ -83,8 +83,7 @@ _LIBRARY_ONLY = ("resolutions", "longest_text", "power_safe")
 
 class _StoreSettings(Settings):
     path: str = Field(
-        "",
-        description="File or address (such as postgresql://) of the store. Default: skills.db in the run's folder.",
+        "", description="File or address (such as postgresql://) of the store. Default: skills.db in the run's folder."
     )
     tenant: str = Field("agentfw", min_length=1, description="Tenant whose graph is used. Tenants share nothing.")
     embedder: str = Field(

@@ -51,10 +51,7 @@ CASES = "cases"
 NO_CASES: Mapping[str, Any] = {"case": {"$exists": False}}
 NOBODY = 0
 """The number of a user who isn't in the store yet. No node has it."""
-PATHS = {
-    "owner": "same owner ({owner}) as s{candidate}",
-    "time": "just before or after s{candidate}",
-}
+PATHS = {"owner": "same owner ({owner}) as s{candidate}", "time": "just before or after s{candidate}"}
 """How a connection between a candidate and a skill is told."""
 
 

@@ -369,12 +369,7 @@ _DEFAULTS = {
 
 
 def create_statements(
-    types: Mapping[str, str],
-    *,
-    numbered: str,
-    prefix: str = "",
-    ends: tuple[str, str] = ("", ""),
-    keys: bool = True,
+    types: Mapping[str, str], *, numbered: str, prefix: str = "", ends: tuple[str, str] = ("", ""), keys: bool = True
 ) -> Iterator[str]:
     """Yield the statements that create all tables.
 

@@ -134,9 +134,7 @@ TABLES: Mapping[str, Table] = {
         ),
     ),
     "profile": Table(
-        {"user": "integer", "changed": "integer", "text": "text", "vector": "vector"},
-        ("user",),
-        (Index(("changed",)),),
+        {"user": "integer", "changed": "integer", "text": "text", "vector": "vector"}, ("user",), (Index(("changed",)),)
     ),
     # Vectors of another embedder, until there is one for every text.
     "staged": Table({"number": "integer", "embedder": "text", "vector": "vector"}, ("number",)),

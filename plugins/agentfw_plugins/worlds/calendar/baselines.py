@@ -123,8 +123,7 @@ class CalendarRanking(Measured):
 class CalendarHubSettings(Settings):
     tools: tuple[str, ...] = Field(("strategy_hub",), description="Tools that belong to the memory.")
     actions: tuple[str, ...] = Field(
-        ("update",),
-        description="Values of a call's `action` that count; empty for any call. The paper counts updates.",
+        ("update",), description="Values of a call's `action` that count; empty for any call. The paper counts updates."
     )
 
 
