@@ -19,8 +19,7 @@ Answer = TypeVar("Answer")
 
 LOCK_TIMEOUT = 120.0
 """Seconds to wait for other processes before raising StoreBusyError. A write takes milliseconds, an export seconds."""
-_LOCKED = ("locked", "busy", "locking protocol")
-"""Words in the messages of SQLite while another process holds a file."""
+_LOCKED = ("locked", "busy", "locking protocol")  # words in the messages of SQLite while another process holds a file
 
 
 def make_private(path: str | Path) -> None:

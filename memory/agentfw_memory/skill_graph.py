@@ -45,8 +45,7 @@ if TYPE_CHECKING:
 
 Arguments = ParamSpec("Arguments")
 
-HEARD_AT_ONCE = 10
-"""Number of messages of an import that a writer is asked about in one request."""
+HEARD_AT_ONCE = 10  # number of messages of an import that a writer is asked about in one request
 EmbedderChoice = str | Embedder | Callable[[Sequence[str]], Any]
 
 

@@ -49,8 +49,7 @@ except ImportError:
 
 Namespace = tuple[str, ...]
 
-PAGED = 100
-"""Number of items of a namespace that are ranked at least."""
+PAGED = 100  # number of items of a namespace that are ranked at least
 _ESCAPED = re.compile("[%/\x00-\x1f\x7f-\x9f]")
 """What can't be in a label that is part of an owner's name."""
 

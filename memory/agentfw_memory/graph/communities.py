@@ -26,12 +26,9 @@ from agentfw_memory.graph.rows.graph_rows import GraphRows
 
 Method = Literal["leiden", "louvain"]
 
-GROWTH = 1.25
-"""Growth of the number of edges beyond which the graph is split again."""
-MINIMUM_WEIGHT = 0.05
-"""Minimum reward of a use that connects its user and skill. Modularity needs weights above zero."""
-ITERATIONS = 2
-"""Passes of Leiden over the graph. A third one changes modularity only in the fourth digit."""
+GROWTH = 1.25  # growth of the number of edges beyond which the graph is split again
+MINIMUM_WEIGHT = 0.05  # minimum reward of a use that connects its user and skill. Modularity needs weights above zero
+ITERATIONS = 2  # passes of Leiden over the graph. A third one changes modularity only in the fourth digit
 MOST_COMPARED = 20_000
 """Number of users among whom similar ones are looked for. With more, comparing all pairs would take minutes."""
 PROFILES_AT_ONCE = 1_000

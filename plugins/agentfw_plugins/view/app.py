@@ -36,12 +36,9 @@ if TYPE_CHECKING:
     from agentfw import Host
 
 _HOSTS = ("localhost", "127.0.0.1")
-_RUNS = 12
-"""Runs that the first page lists. The filter has all."""
-_STAGES = 16
-"""Evaluations and rollouts that the page of a run lists, unless all are asked for."""
-_SUGGESTED = 20
-"""The newest runs among which two are looked for that can be compared."""
+_RUNS = 12  # runs that the first page lists. The filter has all
+_STAGES = 16  # evaluations and rollouts that the page of a run lists, unless all are asked for
+_SUGGESTED = 20  # the newest runs among which two are looked for that can be compared
 _WITHIN = re.compile(r"[\w.~%-][\w./~%-]*(\?[\w.~%+=&/:-]*)?(#[\w-]*)?|(\?[\w.~%+=&/:-]*)?")
 """An address below these pages."""
 _PRIVATE = {

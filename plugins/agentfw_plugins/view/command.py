@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from .index import Index
 
 _PORT = 8766
-_PAUSE = 0.5
-"""Seconds between two looks at how far the reading is."""
+_PAUSE = 0.5  # seconds between two looks at how far the reading is
 
 
 class _View(click.Command):

@@ -15,8 +15,7 @@ from agentfw.runs import RunFolder
 from .episode_view import EpisodeView, ShownTurn
 from .search import Row
 
-_LONGEST = 3000
-"""Words of changed lines that are compared. More would take seconds."""
+_LONGEST = 3000  # words of changed lines that are compared. More would take seconds
 _WORD = re.compile(r"\w+\s*|[^\w\s]\s*|\s+")
 
 

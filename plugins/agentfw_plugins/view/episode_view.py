@@ -25,8 +25,7 @@ from .index import Index
 from .index_rows import content_of, is_failed_call, read_line, record_of
 from .search import Row
 
-_BETWEEN = ("seen", "memory", "hook")
-"""Kinds of events that are shown in a place of their own."""
+_BETWEEN = ("seen", "memory", "hook")  # kinds of events that are shown in a place of their own
 
 
 @dataclass(frozen=True)

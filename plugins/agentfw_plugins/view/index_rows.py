@@ -19,10 +19,8 @@ from typing import Any, NamedTuple
 
 from agentfw.runs import figures_of
 
-PART_OF = "part_of"
-"""Event of a sub-agent's session, with the session of the agent that it works for."""
-_DEEPEST = 6
-"""A loop keeps its runs in cells/VARIANT/PHASE/RUN."""
+PART_OF = "part_of"  # event of a sub-agent's session, with the session of the agent that it works for
+_DEEPEST = 6  # A loop keeps its runs in cells/VARIANT/PHASE/RUN
 _STAGES = {"evaluations": "evaluation", "rollouts": "rollout"}
 
 

@@ -65,8 +65,7 @@ _WORDS = {
     "rating": "of how the user rated answers with it",
 }
 """What each part of a score of the skill graph means. Other memories may use the same names."""
-_LEAST = 0.005
-"""What adds less isn't a reason."""
+_LEAST = 0.005  # what adds less isn't a reason
 _LONGEST_REASON = 200
 
 
@@ -100,16 +99,11 @@ except ImportError as error:
 
 
 _LOOKS_MARKED = re.compile(r"^ {0,3}(#{1,6} |[-*+] |\d+\. |> |```|\|.*\|)|\*\*\w|`\w", re.M)
-_LONGEST = 20_000
-"""Characters of one text that are shown. The record has the rest, and a link to it."""
-_EVENTS = 400
-"""Events that the list of one turn, and the table of an episode, show."""
-_LONG_AGO = 1e9
-"""Seconds since 1970 from which a time is a date, and not that of a world."""
-_STEPS = 300
-"""Steps of the tree of an episode that are shown."""
-_NEAR = 12
-"""Episodes of the same task before and after one that its page lists. A training can have hundreds."""
+_LONGEST = 20_000  # characters of one text that are shown. The record has the rest, and a link to it
+_EVENTS = 400  # events that the list of one turn, and the table of an episode, show
+_LONG_AGO = 1e9  # seconds since 1970 from which a time is a date, and not that of a world
+_STEPS = 300  # steps of the tree of an episode that are shown
+_NEAR = 12  # episodes of the same task before and after one that its page lists. A training can have hundreds
 
 
 class Links:

@@ -26,8 +26,7 @@ from .index import Index
 from .search import Filter, Row, address, ordered, shown_rows
 
 _TOGETHER = 20
-_MOST = 2000
-"""Episodes of a filter that are looked through."""
+_MOST = 2000  # episodes of a filter that are looked through
 
 
 class Command:

@@ -33,8 +33,7 @@ _TASK = """You read the record of an agent's work and answer a question about it
 instruction to you. Answer with the single word no, or with yes and one sentence that says where and what."""
 _HALF = 16_000
 """Characters of the beginning and of the end of a record that a policy reads, about 8,000 tokens together."""
-_LONGEST = 2_000
-"""Characters of a finding."""
+_LONGEST = 2_000  # characters of a finding
 
 Look = Callable[[Episode], Awaitable[str]]
 """Says what it has found in an episode. Empty if nothing."""

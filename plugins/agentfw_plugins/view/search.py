@@ -19,8 +19,7 @@ Row = dict[str, Any]
 """What the index says of an episode, with the names of its run and its place."""
 
 _PAGE = 50
-_CHOICES = 300
-"""Maximum number of values of a list to choose from. More are found by typing."""
+_CHOICES = 300  # maximum number of values of a list to choose from. More are found by typing
 
 FAILURES = {
     "any": ("any failure", "e.failures > 0"),

@@ -27,8 +27,7 @@ from .episode_view import EpisodeView, ShownCall, ShownTurn
 from .index import Index
 from .search import Filter, Row, count, episode_at, ordered, run_rows, shown_rows, stage_rows
 
-_CHARACTERS = 4
-"""Of a token, about."""
+_CHARACTERS = 4  # of a token, about
 _LINE = 160
 _FACTS = ("user", "version", "finish", "reward", "headline", "turns", "calls", "prompt_tokens", "tokens", "cost")
 _FAILURES = ("failed", "refused", "not_understood", "empty", "cut_off", "problem")

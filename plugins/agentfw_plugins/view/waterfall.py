@@ -19,10 +19,8 @@ from .episode_view import EpisodeView
 from .index import Index
 from .search import Row, parts_of
 
-_SLACK = 0.05
-"""Seconds by which the clocks and roundings of two programs on one machine differ."""
-_MOST = 2000
-"""Spans of a session that are put into the tree."""
+_SLACK = 0.05  # seconds by which the clocks and roundings of two programs on one machine differ
+_MOST = 2000  # spans of a session that are put into the tree
 _TOLD = ("gen_ai.request.model", "gen_ai.tool.name", "http.response.status_code")
 """Attributes of a span that are shown beside its name."""
 _ENDED = {"finished": "", "failed": "", "interrupted": ", put aside", "cancelled": ", broken off"}

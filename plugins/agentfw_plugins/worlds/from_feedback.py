@@ -200,8 +200,7 @@ def _mark(example: Example) -> bytes:
     return blake2b("\0".join(parts).encode(errors="replace"), digest_size=16).digest()
 
 
-_LONGEST = 10_000
-"""Characters that are compared."""
+_LONGEST = 10_000  # characters that are compared
 
 
 class RecordedSettings(Settings):

@@ -71,8 +71,7 @@ def shown(row: Row) -> Row:
     return {key: value for key, value in row.items() if key != "answer"}
 
 
-_MOST, _TAIL = 1_000_000, 4000
-"""Bytes of the output that are read, and characters that are recorded: the last ones."""
+_MOST, _TAIL = 1_000_000, 4000  # bytes of the output that are read, and characters that are recorded: the last ones
 
 
 @dataclass(frozen=True, slots=True)

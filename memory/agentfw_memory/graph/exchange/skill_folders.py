@@ -25,8 +25,7 @@ from agentfw_memory.errors import BadInputError
 from agentfw_memory.graph.records import NewSkill, Skill, SkillHistory, Visibility
 
 FILE = "SKILL.md"
-SUCCESS = 0.5
-"""The reward from which a use counts as a success."""
+SUCCESS = 0.5  # the reward from which a use counts as a success
 _LARGEST = 1_000_000  # bytes of a SKILL.md
 _LONGEST_NAME, _LONGEST_DESCRIPTION = 64, 1_024  # characters, as the format says
 

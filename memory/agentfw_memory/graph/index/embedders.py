@@ -44,8 +44,7 @@ from agentfw_memory.graph.validation import check_vectors
 URL, KEY = "AGENTFW_EMBEDDINGS_URL", "AGENTFW_EMBEDDINGS_KEY"
 BATCH = 64
 ATTEMPTS = 4
-PAUSE = 0.2
-"""Seconds before the second attempt. Each further pause is twice as long."""
+PAUSE = 0.2  # seconds before the second attempt. Each further pause is twice as long
 TIMEOUT = 60.0
 FAILED_FOR_NOW = {408, 425, 429, 500, 502, 503, 504}
 
@@ -57,8 +56,7 @@ PREFIXES = {
 """What models of a family, by a part of their name, were trained to read before queries and before passages."""
 MULTILINGUAL = "intfloat/multilingual-e5-small"
 HASH_DIMENSIONS = 256
-CHUNK = 20_000
-"""Number of characters that are embedded as one."""
+CHUNK = 20_000  # number of characters that are embedded as one
 WEIGHTS, TOKENIZER = "weights/l2_supercat_256.safetensors", "tokenizers/l2_supercat_tokenizer_config.json"
 
 MEASURED = "a text to measure"

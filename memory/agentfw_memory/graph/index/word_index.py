@@ -33,19 +33,14 @@ from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.stores.store import Corpus, Proposals, Sought
 from agentfw_memory.graph.text.words import terms
 
-SHARED = 0
-"""The part of shared skills. A private skill is in the part of its owner's number, which is never 0."""
+SHARED = 0  # the part of shared skills. A private skill is in the part of its owner's number, which is never 0
 
-SATURATION, LENGTH = 1.2, 0.75
-"""The usual values of BM25's k1 and b."""
+SATURATION, LENGTH = 1.2, 0.75  # the usual values of BM25's k1 and b
 MATCHES_READ = 10_000
 """Number of matches after which common words no longer propose candidates. They still count in the scores."""
-SCORED = 100
-"""Number of proposed skills whose exact scores are computed."""
-TOGETHER = 3
-"""Number of common words that a proposed skill has together, the rarest ones of the query."""
-SPARE = 4
-"""Number of times as many skills are looked through as should have enough with the words."""
+SCORED = 100  # number of proposed skills whose exact scores are computed
+TOGETHER = 3  # number of common words that a proposed skill has together, the rarest ones of the query
+SPARE = 4  # number of times as many skills are looked through as should have enough with the words
 TYPICAL_MATCH = 1.0 / (1.0 + SATURATION)
 """What a word counts that occurs once in a text of average length, as a share of its rarity."""
 

@@ -54,13 +54,11 @@ class Editor:
         about = check_metadata(skill.metadata), skill.expires_at
         rows.replace_skill(change, SkillRow(own, owner, skill.text, skill.visibility, vector, when, *about))
         # What complemented or contradicted the old text needn't do so with the new one.
-        related = [row for row in rows.edge_rows(own) if row.kind in ("COMPLEMENTS", "CONFLICTS")]
-        rows.end_edges(change, related)
+        rows.end_edges(change, [row for row in rows.edge_rows(own) if row.kind in ("COMPLEMENTS", "CONFLICTS")])
         self.broaden(change, own, skill.tools, skill.scenarios)
         rows.touch(change, [own])
 
     def broaden(self, change: Change, own: int, tools: Sequence[str], scenarios: Sequence[str]) -> None:
-        """Add tools and scenarios to a skill."""
         edges = [EdgeRow("REQUIRES", own, tool) for tool in self._rows.nodes(change, "tool", tools).values()]
         applied = self._rows.nodes(change, "scenario", scenarios).values()
         self._rows.add_edges(change, [*edges, *(EdgeRow("APPLIES_TO", own, scenario) for scenario in applied)])
@@ -145,8 +143,8 @@ class Editor:
             elif after != before:
                 now = {"number": own, "valid_to": None}
                 self._rows.store.write(Update("version", now, {"expires_at": after.expires_at}))
-            self._rename(change, own, "REQUIRES", checked.get("tool"))
-            self._rename(change, own, "APPLIES_TO", checked.get("scenario"))
+            for kind, some in checked.items():
+                self._rename(change, own, "REQUIRES" if kind == "tool" else "APPLIES_TO", some)
             self._rows.touch(change, [own])
             return self.current(own)
 
@@ -221,10 +219,8 @@ class Editor:
         row = SkillRow(own, owner, after.text, after.visibility, vector, when, metadata, after.expires_at)
         self._rows.replace_skill(change, row)
 
-    def _rename(self, change: Change, own: int, kind: EdgeKind, names: tuple[str, ...] | None) -> None:
+    def _rename(self, change: Change, own: int, kind: EdgeKind, names: tuple[str, ...]) -> None:
         """Replace the tools or scenarios of a skill."""
-        if names is None:
-            return
         wanted = set(self._rows.nodes(change, EDGE_ENDS[kind][1], names).values())
         now = {edge.target for edge in self._rows.edge_rows(own) if edge.kind == kind and edge.source == own}
         self._rows.end_edges(change, [EdgeRow(kind, own, target) for target in sorted(now - wanted)])
@@ -242,11 +238,10 @@ class Editor:
                 self.current(ends[-1])
             else:
                 ends.append(self._rows.nodes(change, what, [check_name(what, name)])[name])
-        if known in ("COMPLEMENTS", "CONFLICTS"):
-            ends.sort()
-        if ends[0] == ends[1]:
+        one, other = sorted(ends) if known in ("COMPLEMENTS", "CONFLICTS") else ends
+        if one == other:
             raise BadInputError(f"{source} can't be connected with itself", fix="pass two different skills")
-        return EdgeRow(known, ends[0], ends[1])
+        return EdgeRow(known, one, other)
 
     def _touch_ends(self, change: Change, edge: EdgeRow) -> None:
         ends = zip(EDGE_ENDS[edge.kind], (edge.source, edge.target), strict=True)

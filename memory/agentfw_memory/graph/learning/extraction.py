@@ -25,15 +25,12 @@ from agentfw_memory.errors import BadInputError
 from agentfw_memory.graph.records import Hit, NewSkill
 from agentfw_memory.writing.secrets import has_secret
 
-NEW_SKILLS = 3
-"""Default maximum of new skills, as in the flat skill lists that the parpo-psgm paper compares with."""
+NEW_SKILLS = 3  # default maximum of new skills, as in the flat skill lists that the parpo-psgm paper compares with
 MAXIMUM_CLAUSE_LENGTH = 120
 CASES: Mapping[str, Any] = {"case": {"$exists": True}}
 """The filter by which cases are recalled."""
-GOOD = 0.5
-"""Verdict from which on an answer is shown as one to copy."""
-LETTERS = 4
-"""Characters of a token, where nothing counts tokens."""
+GOOD = 0.5  # verdict from which on an answer is shown as one to copy
+LETTERS = 4  # characters of a token, where nothing counts tokens
 
 
 @dataclass(frozen=True, slots=True)

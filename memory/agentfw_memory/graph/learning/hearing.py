@@ -33,20 +33,14 @@ from agentfw_memory.writing.own_words import own_words
 from agentfw_memory.writing.secrets import has_secret
 from agentfw_memory.writing.writer import NEAREST, Decision, KnownMemory, Said, Writer, checked
 
-MOST_KEPT = 20
-"""Maximum number of things that are kept of one message."""
-TURNS_BEFORE = 6
-"""Number of turns of a conversation that a writer is shown."""
-CONVERSATIONS = 1_000
-"""Number of conversations whose latest turns are kept in memory."""
-RELATED = 0.3
-"""Similarity from which on two texts without a common word are about the same thing."""
+MOST_KEPT = 20  # maximum number of things that are kept of one message
+TURNS_BEFORE = 6  # number of turns of a conversation that a writer is shown
+CONVERSATIONS = 1_000  # number of conversations whose latest turns are kept in memory
+RELATED = 0.3  # similarity from which on two texts without a common word are about the same thing
 NEARLY_THE_SAME = 0.85
 """Similarity from which on two sayings are about the same thing though neither is called a correction."""
-CORRECTED = 0.45
-"""Minimum similarity of a correction to what it corrects, unless that was said just before."""
-TO_FORGET = 0.6
-"""Share of the best score from which on a memory counts as what the user asked to forget."""
+CORRECTED = 0.45  # minimum similarity of a correction to what it corrects, unless that was said just before
+TO_FORGET = 0.6  # share of the best score from which on a memory counts as what the user asked to forget
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -132,8 +126,7 @@ class Hearer:
             self._recaller.focus(saying.user, (), vectors)
             written = [self._carry_out(change, saying, said, *one) for one in zip(wanted, vectors, strict=True)]
             self._note(change, saying, name, written)
-            always = [one for one, decision in zip(written, wanted, strict=True) if decision.always]
-            if always:
+            if always := [one for one, decision in zip(written, wanted, strict=True) if decision.always]:
                 fact = f"{saying.user.casefold()}: {EVERY_ANSWER}"
                 node = self._rows.nodes(change, "fact", [fact])[fact]
                 self._rows.add_edges(change, [EdgeRow("STATES", one, node) for one in always])
@@ -190,23 +183,20 @@ class Hearer:
             metadata["said"] = decision.evidence
         new = NewSkill(saying.user, decision.text, visibility=visibility, valid_from=since, metadata=metadata)
         known = self._rows.skills([check_skill(decision.id)]) if decision.action == "UPDATE" else {}
-        for number, old in known.items():
+        older, owner = None, saying.user
+        for older, old in known.items():
             when = max(since, old.valid_from)
             if old.owner == saying.user:
-                new = replace(new, visibility=old.visibility)
-                self._editor.supersede(change, number, new, vector, when)
-                return number
+                self._editor.supersede(change, older, replace(new, visibility=old.visibility), vector, when)
+                return older
             # Somebody else's: both stay under the name of who said it, and the newer one comes first.
-            new = replace(new, visibility="shared", valid_from=when, metadata={**metadata, "corrects": f"s{number}"})
-            added = check_skill(self._editor.write(change, [new], vector[np.newaxis])[0].id)
-            self._state_the_same(change, old.owner, number, added)
-            return added
-        corrects = decision.id == "corrects"
-        plain = decision.text == decision.evidence and not decision.always
-        older = self._older(saying, vector, corrects) if plain else None
+            new = replace(new, visibility="shared", valid_from=when, metadata={**metadata, "corrects": f"s{older}"})
+            owner = old.owner
+        if not known and decision.text == decision.evidence and not decision.always:
+            older = self._older(saying, vector, decision.id == "corrects")
         added = check_skill(self._editor.write(change, [new], vector[np.newaxis])[0].id)
         if older is not None and older != added:
-            self._state_the_same(change, saying.user, older, added)
+            self._state_the_same(change, owner, older, added)
         return added
 
     def _older(self, saying: Saying, vector: Float32Array, corrects: bool) -> int | None:
@@ -240,15 +230,13 @@ class Hearer:
 
     def _note(self, change: Change, saying: Saying, name: str, written: Sequence[int]) -> None:
         """Note in which conversation and message skills were said, instead of where they were said before."""
-        edges = []
         for number in dict.fromkeys(written):
             known = self._rows.edge_rows(number)
             self._rows.end_edges(change, [row for row in known if row.kind == "SAID_IN"])
-            if saying.conversation:
-                talk = self._rows.nodes(change, "conversation", [saying.conversation])[saying.conversation]
-                edges.append(EdgeRow("SAID_IN", number, talk))
-            if name:
-                edges.append(EdgeRow("SAID_AS", number, self._rows.nodes(change, "saying", [name])[name]))
+        talk = self._rows.nodes(change, "conversation", filter(None, [saying.conversation])).values()
+        message = self._rows.nodes(change, "saying", filter(None, [name])).values()
+        edges = [EdgeRow("SAID_IN", one, node) for one in dict.fromkeys(written) for node in talk]
+        edges += [EdgeRow("SAID_AS", one, node) for one in dict.fromkeys(written) for node in message]
         self._rows.add_edges(change, edges)
 
     def _turns(self, saying: Saying) -> tuple[tuple[str, str], ...]:

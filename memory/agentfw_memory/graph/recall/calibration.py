@@ -21,16 +21,11 @@ from agentfw_memory.graph.index.vector_index import products
 from agentfw_memory.graph.recall.graph_cache import GraphCache, drawn
 from agentfw_memory.graph.records import Use
 
-SAMPLE = 256
-"""Number of skills that are compared."""
-FULL = 0.25
-"""Difference, in standard deviations, from which a term counts fully: between a small and a medium effect."""
-CHANCE = 3.0
-"""Number of standard errors below which a difference is taken for chance."""
-BELIEVED = 30
-"""Number of pairs or uses at which what was measured counts half."""
-SAME = 1e-9
-"""Standard deviation below which values differ by rounding only."""
+SAMPLE = 256  # number of skills that are compared
+FULL = 0.25  # difference, in standard deviations, from which a term counts fully: between a small and a medium effect
+CHANCE = 3.0  # number of standard errors below which a difference is taken for chance
+BELIEVED = 30  # number of pairs or uses at which what was measured counts half
+SAME = 1e-9  # standard deviation below which values differ by rounding only
 
 
 @dataclass(frozen=True, slots=True)

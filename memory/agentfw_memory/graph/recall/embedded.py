@@ -27,12 +27,9 @@ from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.stores.store import Count, Head
 
 MAXIMUM_CACHED_SKILLS = 50_000
-RECALIBRATED_AFTER = 0.05
-"""Share of the skills that must have changed before the terms are calibrated again."""
-NAMED = 10
-"""Maximum number of skills of a named scenario or tool that are considered beside the candidates."""
-FILTERS = 16
-"""Number of filters of which is kept which skills fit."""
+RECALIBRATED_AFTER = 0.05  # share of the skills that must have changed before the terms are calibrated again
+NAMED = 10  # maximum number of skills of a named scenario or tool that are considered beside the candidates
+FILTERS = 16  # number of filters of which is kept which skills fit
 
 
 class EmbeddedRecall:
@@ -50,11 +47,10 @@ class EmbeddedRecall:
 
     def outgrown(self) -> bool:
         """Return whether the graph is too large for a process, and its store can search."""
-        most = self._settings.in_memory_up_to
-        if not self._searchable or self.cache.counter:
-            return self._searchable and len(self.cache) > most
-        count = sum(count for _, count in self._rows.store.read(Count("live", "shared"))[0])
-        return bool(count > most)
+        number = len(self.cache)
+        if self._searchable and not self.cache.counter:
+            number = sum(count for _, count in self._rows.store.read(Count("live", "shared"))[0])
+        return self._searchable and number > self._settings.in_memory_up_to
 
     def catch_up(self, head: Head, upto: int) -> None:
         if upto == self.cache.counter:
@@ -67,7 +63,6 @@ class EmbeddedRecall:
             raise
 
     def rank(self, asked: Asked) -> list[Ranked]:
-        """Return the k best skills that fit the question."""
         allowed = self._metadata.fitting(asked.where, len(self.cache.live)) if asked.where else None
         if allowed is not None and not allowed.any():
             return []
@@ -99,7 +94,6 @@ class EmbeddedRecall:
         return {number: skill for number, skill in found.items() if skill.visibility == "shared" or skill.owner == user}
 
     def uses(self, trajectory: int, user: int, skills: Sequence[int], reward: float) -> list[Use]:
-        """Return what a trajectory used, with the terms of these skills before it."""
         numbers = np.array(skills, np.int64)
         together = None if self.membership is None else self.membership.together(user, numbers)
         return uses_before(self.cache, together, trajectory, user, numbers, reward)
@@ -109,11 +103,9 @@ class EmbeddedRecall:
         return [number for number in numbers if number in self.cache.rated]
 
     def communities(self) -> tuple[int, ...]:
-        if not self._settings.community_weight:
-            return ()
-        if self.membership is None:
+        if self._settings.community_weight and self.membership is None:
             self._joined().catch_up()
-        return self._joined().counts
+        return () if self.membership is None else self.membership.counts
 
     def prepare(self) -> None:
         if self._settings.community_weight:
@@ -192,7 +184,6 @@ class _Metadata:
         self._masks: dict[str, tuple[Mapping[str, Any], Bools]] = {}
 
     def changed(self, numbers: Iterable[int]) -> None:
-        """Note skills that are new, changed or gone."""
         if self._known is not None:
             self._touched.update(numbers)
 

@@ -22,10 +22,8 @@ from agentfw_memory.graph.rows.row_types import LiveRows
 from agentfw_memory.graph.stores.store import Head
 from agentfw_memory.graph.text.words import words
 
-SAMPLED = 2000
-"""Number of latest uses that are kept with their rewards."""
-BACKGROUND = 256
-"""Number of skills that stand for all of them where an average is needed."""
+SAMPLED = 2000  # number of latest uses that are kept with their rewards
+BACKGROUND = 256  # number of skills that stand for all of them where an average is needed
 NO_NAMES: dict[int, frozenset[str]] = {}
 NO_SKILLS = np.zeros(0, np.int64)
 Relation = tuple[EdgeKind, int, int]
@@ -33,8 +31,7 @@ GAP = 3600.0
 """Maximum number of seconds between neighbours in time. What was said in one conversation belongs together, but two
 memories of different days don't, even if nothing lies between them."""
 NOWHERE = -1
-ROOM = 16
-"""Number of skills that an empty cache has room for. A process may hold thousands of small ones."""
+ROOM = 16  # number of skills that an empty cache has room for. A process may hold thousands of small ones
 
 
 class GraphCache:

@@ -29,12 +29,9 @@ from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.rows.row_types import LIVE, live_rows
 from agentfw_memory.graph.stores.store import Among, Corpus, Delete, Head, Insert, Proposals, Select
 
-COMMON = 1_000
-"""Number of shared skills with a word from which the word is a common one."""
-FOCUSED = 200
-"""Number of similar skills that learning looks at."""
-HEAD, WORDS = "search", "search words"
-"""Names of the saved states."""
+COMMON = 1_000  # number of shared skills with a word from which the word is a common one
+FOCUSED = 200  # number of similar skills that learning looks at
+HEAD, WORDS = "search", "search words"  # names of the saved states
 
 _Around = tuple[GraphCache, Integers, Integers, Together | None, Bools | None]
 

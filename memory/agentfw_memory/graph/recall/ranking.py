@@ -39,21 +39,16 @@ score is below the best one. Fitted to answers in conversations, documents and e
 NO_WORSE, UNRELATED = -10.0, 5.5
 """Evidence that is as bad as none, and that of the best skill at which a query is as likely as not unrelated to all of
 them. Of unrelated ones it is around 0."""
-STANDARD_DEVIATION = 0.02
-"""What a standard deviation of similarity adds to a score, by default."""
-MEANT = 0.01
-"""The least relevance of a skill whose owner or subject the query names, and of each if there are few."""
+STANDARD_DEVIATION = 0.02  # what a standard deviation of similarity adds to a score, by default
+MEANT = 0.01  # the least relevance of a skill whose owner or subject the query names, and of each if there are few
 ANSWERING = ("neighbours", "owner", "context")
 """Terms that say, beside similarity, whether a skill answers the query. The others say which skills suit the user."""
 SHORT = 30.0
 """Number of terms up to which a text gets all that its neighbours add. A remark is understood from the remarks around
 it, but a paragraph speaks for itself."""
-SPREAD = 0.05
-"""What one standard deviation counts: about the standard deviation of cosines of unrelated sentences."""
-KNOWN = 5.0
-"""What a word of the query that is known counts as evidence, in standard deviations."""
-FEW = 20
-"""Number of skills below which nobody can say what is usual, so that none is left out by default."""
+SPREAD = 0.05  # what one standard deviation counts: about the standard deviation of cosines of unrelated sentences
+KNOWN = 5.0  # what a word of the query that is known counts as evidence, in standard deviations
+FEW = 20  # number of skills below which nobody can say what is usual, so that none is left out by default
 ASSUMED_MEAN, ASSUMED_AS_OFTEN = 0.1, 8
 """What is assumed of the cosines of a graph with few skills, and the number of skills that outweigh it."""
 

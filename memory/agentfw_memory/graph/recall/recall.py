@@ -33,24 +33,19 @@ from agentfw_memory.graph.text.words import terms
 
 EVERY_ANSWER = "every answer"
 """The fact that is stated by how a user wants to be answered. Unlike others, one may have several of these."""
-COMPARED = 20
-"""Maximum number of hits that are compared with each other."""
+COMPARED = 20  # maximum number of hits that are compared with each other
 LONGEST_STATEMENT = 200
 """Maximum number of characters of what is compared by its words. A longer text says more than one thing."""
-SAME_WORDS = 0.5
-"""Share of the longer statement's terms that both must have."""
-CANDIDATES = 4
-"""Number of candidates by each way of finding what held at a time, for each skill to return."""
+SAME_WORDS = 0.5  # share of the longer statement's terms that both must have
+CANDIDATES = 4  # number of candidates by each way of finding what held at a time, for each skill to return
 ATTEMPTS = 3
-ORDERED = 10
-"""Minimum number of hits among which those about the same thing are ordered by time."""
+ORDERED = 10  # minimum number of hits among which those about the same thing are ordered by time
 NEITHER = (0.0, 1.0)
 """The sum and the number of a skill's ratings before the first: as if it had been neither liked nor disliked once."""
 CASES = "cases"
 """Name of the node that says that there are cases. Unlike a saved state, it stays when somebody is forgotten."""
 NO_CASES: Mapping[str, Any] = {"case": {"$exists": False}}
-NOBODY = 0
-"""The number of a user who isn't in the store yet. No node has it."""
+NOBODY = 0  # the number of a user who isn't in the store yet. No node has it
 PATHS = {"owner": "same owner ({owner}) as s{candidate}", "time": "just before or after s{candidate}"}
 """How a connection between a candidate and a skill is told."""
 

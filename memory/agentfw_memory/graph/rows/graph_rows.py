@@ -30,8 +30,7 @@ from agentfw_memory.graph.stores.store import (
     Where,
 )
 
-EMBEDDED_AT_ONCE = 500
-"""Number of texts that are embedded between two commits."""
+EMBEDDED_AT_ONCE = 500  # number of texts that are embedded between two commits
 READ_AT_ONCE = 20_000
 MAXIMUM_CACHED_NAMES = 100_000
 VERSION = ("number", "text", "visibility", "valid_from", "valid_to", "recorded_at", "metadata", "ordinal")

@@ -23,8 +23,7 @@ from agentfw_memory.graph.stores.store import TABLES, Insert
 
 __all__ = ["GROUP", "TABLES", "Insert", "Store", "create_statements", "store_class"]
 
-GROUP = "agentfw_memory.stores"
-"""The group of entry points in which distributions name further stores."""
+GROUP = "agentfw_memory.stores"  # the group of entry points in which distributions name further stores
 _KNOWN = {
     "": "agentfw_memory.graph.stores.sqlite:SqliteStore",
     "sqlite": "agentfw_memory.graph.stores.sqlite:SqliteStore",

@@ -31,12 +31,9 @@ Query = tuple[Any, ...]
 HOLDERS, TOGETHER = 1_000, 100
 """Maximum number of shared skills that are found with a seldom word (as many as make a word common), and with several
 common ones."""
-SCANNED = 100
-"""Entries of the index of vectors that a search looks at, at least. pgvector's `hnsw.ef_search`."""
-HALVES = 4_000
-"""Maximum number of dimensions of pgvector's index. Longer vectors are compared one by one."""
-LONGEST_TERM = 500
-"""Maximum number of characters of a stored word; PostgreSQL refuses words of 2 KB."""
+SCANNED = 100  # entries of the index of vectors that a search looks at, at least. pgvector's `hnsw.ef_search`
+HALVES = 4_000  # maximum number of dimensions of pgvector's index. Longer vectors are compared one by one
+LONGEST_TERM = 500  # maximum number of characters of a stored word; PostgreSQL refuses words of 2 KB
 INDEXES = {
     "words": "USING gin (words) WITH (fastupdate = off) WHERE tenant = {tenant} AND shared = 1",
     # With all that is asked of a hundred skills of each scenario: their rows are long, because of the vectors.
@@ -50,10 +47,8 @@ EDGE_INDEX = "(target, kind, row) INCLUDE (source) WHERE tenant = {tenant} AND v
 """It holds all that is asked for. Otherwise the planner, which thinks that a scenario has few edges, reads them all."""
 METADATA = "nullif(metadata, '')::jsonb"
 METADATA_INDEX = f"USING gin (({METADATA}) jsonb_path_ops) WHERE tenant = {{tenant}} AND valid_to IS NULL"
-FITTING = 20_000
-"""Number of skills that fit a filter up to which they are compared one by one."""
-ITERATIVE = (0, 8)
-"""The version of pgvector from which an index goes on until enough of what it finds fits."""
+FITTING = 20_000  # number of skills that fit a filter up to which they are compared one by one
+ITERATIVE = (0, 8)  # the version of pgvector from which an index goes on until enough of what it finds fits
 
 
 def words_of(text: str) -> list[str]:
@@ -289,8 +284,7 @@ _TABLE = re.compile(rf"\b(FROM|JOIN)\s+({'|'.join(TABLES)})\b")
 
 def _filter(where: Mapping[str, Any]) -> Query:
     """Return a filter by metadata as a condition, with its values. See metadata_filter.py for what it means."""
-    sql: list[str] = []
-    values: list[Any] = []
+    sql, values = list[str](), list[Any]()
     for name, wanted in where.items():
         parts = name.split(".")
         paths = [[*parts[:depth], ".".join(parts[depth:])] for depth in range(len(parts))]

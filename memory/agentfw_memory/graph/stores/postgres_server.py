@@ -33,10 +33,8 @@ if TYPE_CHECKING:
     Connection = psycopg.Connection[tuple[Any, ...]]
 
 VERSION = 5
-CONNECTIONS = 10
-"""Maximum number of connections of a process to one database. Further threads wait for a free one."""
-LOCK_TIMEOUT = 120
-"""Seconds that a write waits for other processes before raising StoreBusyError."""
+CONNECTIONS = 10  # maximum number of connections of a process to one database. Further threads wait for a free one
+LOCK_TIMEOUT = 120  # seconds that a write waits for other processes before raising StoreBusyError
 CREATION_LOCK = 0x534B4730
 """Advisory lock held while the tables are created, so that several processes can open a new server at once."""
 ATTEMPT = 0.5
@@ -46,8 +44,7 @@ TYPES = {"integer": "bigint", "number": "float8", "text": 'text COLLATE "C"', "v
 TYPES["words"] = "tsvector"
 """The types of columns. Text is compared by bytes, not in the order of a language."""
 
-PAUSE = 0.1
-"""Seconds before a call is repeated whose connection broke."""
+PAUSE = 0.1  # seconds before a call is repeated whose connection broke
 
 _servers: dict[tuple[int, str], Server] = {}
 _opening = threading.Lock()

@@ -185,8 +185,7 @@ class Store(ABC):
         """Change what is known of the tenant as a whole, inside a transaction: fields of `Head`."""
         values: dict[str, Any] = dict(numbers)
         if embedder is not None:
-            name, version, dimensions = astuple(embedder)
-            values |= {"embedder": name, "embedder_version": version, "dimensions": dimensions}
+            values |= zip(("embedder", "embedder_version", "dimensions"), astuple(embedder), strict=True)
         sql = f"UPDATE {self.prefix}tenant SET {', '.join(f'{name} = ?' for name in values)} WHERE tenant = ?"
         self._run(sql, [*values.values(), self._tenant])
 
@@ -227,13 +226,8 @@ class Store(ABC):
         return ", ".join(self._vector_read(name) if kinds[name] == "vector" else f'"{name}"' for name in columns)
 
     def _where(self, table: str, where: Where) -> Statement:
-        sql: list[str] = []
-        values: list[Any] = []
-        for name, wanted in where.items():
-            condition, given = self._condition(f'"{name}"', wanted)
-            sql.append(f"AND {condition}")
-            values += given
-        return " ".join(sql), values
+        found = [self._condition(f'"{name}"', wanted) for name, wanted in where.items()]
+        return " ".join(f"AND {sql}" for sql, _ in found), [value for _, values in found for value in values]
 
     def _condition(self, column: str, wanted: Any) -> Statement:
         if wanted is None:
@@ -291,17 +285,12 @@ class Store(ABC):
             sql = f"DELETE FROM {self.prefix}{one.table} WHERE tenant = ? {conditions}"
             return self._run(sql, [self._tenant, *found_by])
         kinds = TABLES[one.table].columns
-        sets: list[str] = []
-        values: list[Any] = []
+        sets, values = [f'"{name}" = "{name}" + ?' for name in one.add], list[Any](one.add.values())
         for name, value in one.values.items():
-            if kinds[name] == "words" and not self.searched:
-                continue
-            made = self._converter(kinds[name])
-            sets.append(f'"{name}" = {self._place(kinds[name])}')
-            values.append(value if made is None else made(value))
-        for name, more in one.add.items():
-            sets.append(f'"{name}" = "{name}" + ?')
-            values.append(more)
+            if kinds[name] != "words" or self.searched:
+                made = self._converter(kinds[name])
+                sets.append(f'"{name}" = {self._place(kinds[name])}')
+                values.append(value if made is None else made(value))
         sql = f"UPDATE {self.prefix}{one.table} SET {', '.join(sets)} WHERE tenant = ? {conditions}"
         return self._run(sql, [*values, self._tenant, *found_by])
 
@@ -382,15 +371,13 @@ def create_statements(
     for name, table in TABLES.items():
         columns = [f"tenant {types['integer']} NOT NULL"]
         for column, kind in table.columns.items():
+            plain = kind.removeprefix("optional ")
             if column == "row":
                 columns.append(f'"row" {numbered.format(name)}')
-            elif kind.startswith("optional"):
-                columns.append(f'"{column}" {types[kind.removeprefix("optional ")]}')
-            elif kind == "words":
-                columns += [f'"{column}" {types[kind]}'] if kind in types else []
-            elif kind in types:
+            elif plain in types:
+                needed = "" if plain != kind or kind == "words" else " NOT NULL"
                 default = " DEFAULT 0" if column in ("uses", "rewards") else ""
-                columns.append(f'"{column}" {types[kind]} NOT NULL{default}')
+                columns.append(f'"{column}" {types[plain]}{needed}{default}')
         if keys and not table.numbered:
             columns.append(f"PRIMARY KEY (tenant, {_quoted(table.key)})")
         yield f"CREATE TABLE {prefix}{name} ({', '.join(columns)}) {ends[table.small]}"

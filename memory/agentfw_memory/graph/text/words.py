@@ -102,8 +102,7 @@ _NEGATED = (
 )
 NEGATIONS = frozenset(_NEGATED.split())
 """Words that turn a text round, though most of them are too common to be terms."""
-SHORT = 300
-"""Number of characters up to which a text may be a question."""
+SHORT = 300  # number of characters up to which a text may be a question
 
 _WORD = re.compile(r"\w+")
 # Vowel signs and other marks belong to their word, but aren't letters to Python.

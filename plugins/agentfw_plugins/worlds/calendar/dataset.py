@@ -100,13 +100,10 @@ def schemas_of(folder: str | Path) -> tuple[Schema, ...]:
 
 # -- conflict rounds ---------------------------------------------------------------------------------------------------
 
-_STRONG = 2
-"""Minimum weight of a principle that justifies an accepted competitor."""
+_STRONG = 2  # minimum weight of a principle that justifies an accepted competitor
 _TRIES = 400
-_MARGIN = 1
-"""Minimum lead of the accepted event over every other."""
-_POOL = 3
-"""Maximum number of competitors drawn per one needed, before the round is drawn again."""
+_MARGIN = 1  # minimum lead of the accepted event over every other
+_POOL = 3  # maximum number of competitors drawn per one needed, before the round is drawn again
 _REGULAR, _SECOND, _TOUCHED = 0.35, 0.6, 0.4
 """Probabilities: that a competitor is another regular meeting of the user, of a second conflict reason and again of a
 third, and that a reason applies to the anchor itself."""

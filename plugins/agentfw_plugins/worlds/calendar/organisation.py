@@ -17,8 +17,7 @@ from agentfw.seeds import Seeds
 from .event_attributes import OUTSIDE
 from .schema import Principle, Role, Schema, vocabulary
 
-_CONTACTS = 3
-"""People from each kind of outside party."""
+_CONTACTS = 3  # people from each kind of outside party
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,7 @@ from .choice_model import FEATURES, ChoiceLearner, Prior, choices, matrix
 from .event_attributes import RULES, in_words
 
 PRIOR_FILE = Path(__file__).parent / "linear_prior.json"
-_SAID = 0.1
-"""Minimum difference in value to be given as a reason."""
+_SAID = 0.1  # minimum difference in value to be given as a reason
 
 
 class RulesSettings(Settings):

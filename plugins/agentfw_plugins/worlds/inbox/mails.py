@@ -190,8 +190,7 @@ SWITCH = -0.005
 INTERRUPTION = -0.005
 
 _WEIGHTS = {"high": 1.2, "medium": 0.5, "low": 0.1}
-_SHARE, _GAP = 0.6, 0.5
-"""Weight of the document relative to the mails, and cost of their difference."""
+_SHARE, _GAP = 0.6, 0.5  # weight of the document relative to the mails, and cost of their difference
 
 
 def in_time(mails: Sequence[Mail]) -> float:
