@@ -61,13 +61,13 @@ class PostgresStore(Store):
 
     @property
     def search(self) -> PostgresSearch:
-        return PostgresSearch(self, self._tenant)
+        return PostgresSearch(self._ask, self._run_alone, self.vectors, self._tenant)
 
     def erase(self) -> None:
         """Make the space of deleted rows free. Their bytes are gone when the server writes something else there."""
         for table in TABLES:
             # Cutting off the end of a file would lock the table.
-            self.run_alone(f"VACUUM (TRUNCATE false) skillgraph.{table}")
+            self._run_alone(f"VACUUM (TRUNCATE false) skillgraph.{table}")
 
     def read(self, *readings: Reading) -> list[list[tuple[Any, ...]]]:
         statements, answered_by = list[tuple[Any, ...]](), list[int]()
@@ -83,7 +83,7 @@ class PostgresStore(Store):
             else:
                 answered_by.append(len(statements))
                 statements.append((sql, *values))
-        answers = self.ask(*statements)
+        answers = self._ask(*statements)
         return [answers[place] for place in answered_by]
 
     def take_staged(self, change: Change) -> None:
@@ -153,9 +153,9 @@ class PostgresStore(Store):
             return max(0, cursor.rowcount)
 
     def _rows(self, sql: str, values: Sequence[Any]) -> list[Any]:
-        return self.ask((sql, *values))[0]
+        return self._ask((sql, *values))[0]
 
-    def ask(self, *queries: tuple[Any, ...]) -> list[list[Any]]:
+    def _ask(self, *queries: tuple[Any, ...]) -> list[list[Any]]:
         """Return the rows of several queries, which are sent at once. Each is a statement and its values."""
         statements = [(_query(sql), values) for sql, *values in queries]
         if self._open is not None:
@@ -164,7 +164,7 @@ class PostgresStore(Store):
         with self._server.connection(self._patience) as connection:
             return answers_of(connection, self._waiting, statements)
 
-    def run_alone(self, sql: str) -> None:
+    def _run_alone(self, sql: str) -> None:
         """Execute a statement that can't be in a transaction."""
         with self._server.connection(self._patience) as connection:
             connection.execute(sql.encode())

@@ -12,8 +12,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -22,11 +22,10 @@ from agentfw_memory.graph.records import Use
 from agentfw_memory.graph.stores.store import NOTHING, TABLES, Corpus, Nearest, Proposals, Sought, Summary
 from agentfw_memory.graph.text.words import terms
 
-if TYPE_CHECKING:
-    from agentfw_memory.graph.stores.postgres import PostgresStore
-
 Query = tuple[Any, ...]
 """A statement that reads, and its values."""
+Ask = Callable[..., list[list[Any]]]
+"""Returns the rows of several queries, which are sent at once."""
 
 HOLDERS, TOGETHER = 1_000, 100
 """Maximum number of shared skills that are found with a seldom word (as many as make a word common), and with several
@@ -65,8 +64,11 @@ class PostgresSearch:
     """Searches one tenant. Numbers of tenants and dimensions are part of statements, as the indexes are chosen by
     them."""
 
-    def __init__(self, store: PostgresStore, tenant: int) -> None:
-        self._ask, self._run_alone, self._vectors, self._tenant = store.ask, store.run_alone, store.vectors, tenant
+    def __init__(
+        self, ask: Ask, run_alone: Callable[[str], None], vectors: Callable[[list[bytes]], Float32Array], tenant: int
+    ) -> None:
+        """`run_alone` executes a statement that can't be in a transaction."""
+        self._ask, self._run_alone, self._vectors, self._tenant = ask, run_alone, vectors, tenant
         self._shared = f"tenant = {tenant} AND shared = 1"
         self._private = f"tenant = {tenant} AND shared = 0"
 
