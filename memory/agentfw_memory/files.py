@@ -65,10 +65,8 @@ def open_sqlite(
                 raise StoreRefusedError(f"{path} is a database of another program", fix="choose another path")
         own = "SELECT type || ' ' || name FROM sqlite_schema WHERE type IN ('trigger', 'view')"
         if foreign := connection.execute(own).fetchone():
-            raise StoreRefusedError(
-                f"{path} has the {foreign[0]}, which isn't ours and would change what is stored",
-                fix="use a copy that nobody has changed, or choose another path",
-            )
+            problem = f"{path} has the {foreign[0]}, which isn't ours and would change what is stored"
+            raise StoreRefusedError(problem, fix="use a copy that nobody has changed, or choose another path")
         if (present := pragma("user_version")) != version:
             raise StoreRefusedError(
                 f"{path} was written by another version of agentfw (format {present}, this version reads {version})",

@@ -40,10 +40,8 @@ Counts = dict[str, int]
 def check_not_reserved(what: str, name: str) -> None:
     """Refuse a user whose name is reserved for shared skills."""
     if name.startswith(RESERVED):
-        raise BadInputError(
-            f'the {what} "{name}" starts with "{RESERVED}", which is reserved for shared skills',
-            fix="choose another name",
-        )
+        problem = f'the {what} "{name}" starts with "{RESERVED}", which is reserved for shared skills'
+        raise BadInputError(problem, fix="choose another name")
 
 
 class Sharing:
@@ -180,10 +178,8 @@ class Forgetter:
         )
         meant = {row for row in versions if row[0] in skills and version in (None, row[1])}
         if version is not None and any(end is None for *_, end in meant):
-            raise BadInputError(
-                f"version {version} is what the skill says now",
-                fix="update the skill first, retire it, or delete the whole skill",
-            )
+            problem = f"version {version} is what the skill says now"
+            raise BadInputError(problem, fix="update the skill first, retire it, or delete the whole skill")
         texts = {text for _, _, text, _ in meant}
         said = {frozenset(terms(text)) for text in texts}
         same = [row for row in versions if row in meant or (row[3] is not None and frozenset(terms(row[2])) in said)]

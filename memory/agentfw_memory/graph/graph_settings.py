@@ -49,9 +49,8 @@ class _Refusing(type):
         except ValidationError as error:
             first = error.errors()[0]
             name = ".".join(map(str, first["loc"]))
-            raise BadInputError(
-                f"invalid {name}: {first['input']}", fix=f"change {name}: {first['msg'].removeprefix('Value error, ')}"
-            ) from None
+            problem = f"invalid {name}: {first['input']}"
+            raise BadInputError(problem, fix=f"change {name}: {first['msg'].removeprefix('Value error, ')}") from None
 
 
 @dataclass(

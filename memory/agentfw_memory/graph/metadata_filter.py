@@ -39,10 +39,8 @@ def check_filter(wanted: Any) -> None:
         raise BadInputError(f"the filter {wanted!r} is not a dict", fix='pass a dict such as {"kind": "note"}')
     for name, one in wanted.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise BadInputError(
-                f"Invalid filter key: {name!r}",
-                fix="use letters, digits, _, -, @, / and spaces, with dots between fields",
-            )
+            problem = f"Invalid filter key: {name!r}"
+            raise BadInputError(problem, fix="use letters, digits, _, -, @, / and spaces, with dots between fields")
         for operator, other in one.items() if _has_operators(one) else ():
             if operator not in _OPERATORS:
                 raise BadInputError(f"Unsupported operator: {operator}", fix=f"use one of {', '.join(_OPERATORS)}")

@@ -105,10 +105,8 @@ def check_vectors(vectors: object, texts: Sequence[str], dimensions: int) -> Flo
     """Check what an embedder returned for these texts, and scale the rows to unit length."""
     rows = np.asarray(vectors, np.float32)
     if rows.shape != (len(texts), dimensions):
-        raise BadInputError(
-            f"the embedder returned an array of shape {rows.shape} for {len(texts)} texts",
-            fix=f"return an array of shape {(len(texts), dimensions)}, one row per text",
-        )
+        problem = f"the embedder returned an array of shape {rows.shape} for {len(texts)} texts"
+        raise BadInputError(problem, fix=f"return an array of shape {(len(texts), dimensions)}, one row per text")
     if not np.isfinite(rows).all():
         text = texts[int(np.argmin(np.isfinite(rows).all(1)))]
         problem = f"the embedder returned NaN or infinity for {text[:60]!r}"

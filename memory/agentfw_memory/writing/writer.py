@@ -181,9 +181,8 @@ class ModelWriter:
         messages = [{"role": "system", "content": self._prompt}, {"role": "user", "content": task}]
         size = sum(len(one["content"]) for one in messages)
         if self._most and self.characters + size > self._most:
-            raise WriterError(
-                f"the budget of {self._most:,} characters is used up", fix="raise the budget, or go on without a model"
-            )
+            problem = f"the budget of {self._most:,} characters is used up"
+            raise WriterError(problem, fix="raise the budget, or go on without a model")
         self.asked, self.characters = self.asked + 1, self.characters + size
         try:
             answer = await asyncio.wait_for(self._model.complete(messages, SCHEMA), self._timeout)

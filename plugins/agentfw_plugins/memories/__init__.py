@@ -34,6 +34,5 @@ def translated_errors() -> Iterator[None]:
         raise missing from error
     except library.SkillGraphError as error:
         of_the_caller = library.BadInputError | library.StoreRefusedError | library.UnknownSkillError
-        raise (UsageError if isinstance(error, of_the_caller) else StorageError)(
-            error.message, fix=error.fix
-        ) from error
+        problem = error.message
+        raise UsageError if isinstance(error, of_the_caller) else StorageError(problem, fix=error.fix) from error

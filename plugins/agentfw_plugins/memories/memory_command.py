@@ -476,9 +476,8 @@ def _must_exist(store: str, tenant: str) -> None:
 
     server = store.startswith(_SERVERS)
     if not server and not Path(store.rpartition("://")[2]).is_file():
-        raise UsageError(
-            f"there is no store {store}", fix="pass --store PATH: agentfw serve has RUNS/memory.db, a run RUN/skills.db"
-        )
+        problem = f"there is no store {store}"
+        raise UsageError(problem, fix="pass --store PATH: agentfw serve has RUNS/memory.db, a run RUN/skills.db")
     with translated_errors():
         known = SkillGraph.tenants(store)
     if tenant in known:

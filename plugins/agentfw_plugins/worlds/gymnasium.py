@@ -36,10 +36,8 @@ class GymnasiumEnvironment(Environment):
         try:
             return gymnasium.make(self.settings.id, **self.settings.arguments)
         except gymnasium.error.Error as error:
-            raise SettingsError(
-                f"Gymnasium can't make {self.settings.id}: {error}",
-                fix="python -c 'import gymnasium; gymnasium.pprint_registry()' lists the ids",
-            ) from None
+            fix = "python -c 'import gymnasium; gymnasium.pprint_registry()' lists the ids"
+            raise SettingsError(f"Gymnasium can't make {self.settings.id}: {error}", fix=fix) from None
 
     def brief(self) -> Brief:
         space = self.inside.action_space

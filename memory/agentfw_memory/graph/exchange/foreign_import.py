@@ -60,9 +60,8 @@ def _records(path: Path) -> Iterator[tuple[str, Record]]:
             try:
                 yield f"line {number}", json.loads(line)
             except ValueError as error:
-                raise BadInputError(
-                    f"{path}, line {number} is not valid JSON: {error}", fix="repair it; nothing was imported"
-                ) from None
+                problem = f"{path}, line {number} is not valid JSON: {error}"
+                raise BadInputError(problem, fix="repair it; nothing was imported") from None
 
 
 def _skill(record: Any, owner: str) -> NewSkill:

@@ -87,9 +87,8 @@ def import_jsonl(rows: GraphRows, path: str | Path) -> int:
         try:
             return _load(rows, change, _records(Path(path)))
         except ValueError as error:
-            raise BadInputError(
-                f"{path} can't be imported: {error}", fix="repair the file or export it again; nothing was imported"
-            ) from None
+            problem = f"{path} can't be imported: {error}"
+            raise BadInputError(problem, fix="repair the file or export it again; nothing was imported") from None
 
 
 def _records(path: Path) -> Iterator[Record]:

@@ -280,10 +280,8 @@ class HttpEmbedder(CheckedEmbedder):
             raise BadInputError("the embedder http has no model", fix='name one, such as "http:nomic-embed-text"')
         address = os.environ.get(URL, "").rstrip("/")
         if not address:
-            raise BadInputError(
-                f"the address of the embedding server isn't known, because {URL} isn't set",
-                fix=f"export {URL}=http://127.0.0.1:11434/v1",
-            )
+            problem = f"the address of the embedding server isn't known, because {URL} isn't set"
+            raise BadInputError(problem, fix=f"export {URL}=http://127.0.0.1:11434/v1")
         key = os.environ.get(KEY, "")
         headers = {"authorization": f"Bearer {key}"} if key else {}
         self._model, self._address = model, f"{address}/embeddings"

@@ -131,10 +131,8 @@ class Editor:
             before = self.current(own)
             when = self._valid_from(valid_from, change)
             if when < before.valid_from:
-                raise BadInputError(
-                    f"{skill} can't change at {when}: its current version is valid from {before.valid_from}",
-                    fix="pass a later valid_from, or none",
-                )
+                problem = f"{skill} can't change at {when}: its current version is valid from {before.valid_from}"
+                raise BadInputError(problem, fix="pass a later valid_from, or none")
             if expires_at is not None:
                 given["expires_at"] = None if expires_at == math.inf else check_number("expires_at", expires_at)
             after = replace(before, **given)

@@ -275,9 +275,8 @@ def as_trajectory(given: Trajectory | Mapping[str, Any]) -> Trajectory:
         return Trajectory(**values)
     except (TypeError, ValueError) as error:
         known = ", ".join(field.name for field in fields(Trajectory))
-        raise BadInputError(
-            f"not a trajectory: {error}", fix=f"pass {known}; a step has action, tool and worked"
-        ) from None
+        problem = f"not a trajectory: {error}"
+        raise BadInputError(problem, fix=f"pass {known}; a step has action, tool and worked") from None
 
 
 def _ids(numbers: Iterable[int]) -> tuple[str, ...]:

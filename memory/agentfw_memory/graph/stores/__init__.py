@@ -48,7 +48,5 @@ def store_class(where: str | Path) -> type[Store]:
             installed: type[Store] = point.load()
             return installed
     schemes = sorted({*filter(None, _KNOWN), *(point.name for point in points)})
-    raise StoreRefusedError(
-        f'no installed store has the scheme "{scheme}://"',
-        fix=f"use a path or one of {', '.join(f'{one}://' for one in schemes)}, or install the package with that store",
-    )
+    fix = f"use a path or one of {', '.join(f'{one}://' for one in schemes)}, or install the package with that store"
+    raise StoreRefusedError(f'no installed store has the scheme "{scheme}://"', fix=fix)

@@ -172,16 +172,13 @@ def server_errors(connection: Connection) -> Iterator[None]:
     try:
         yield
     except psycopg.errors.LockNotAvailable as error:
-        raise StoreBusyError(
-            "another process has held the graph for too long",
-            fix="end the process that hangs in a transaction, then try again",
-        ) from error
+        problem = "another process has held the graph for too long"
+        raise StoreBusyError(problem, fix="end the process that hangs in a transaction, then try again") from error
     except _disconnections() as error:
         raise _failed(connection, error) from error
     except psycopg.Error as error:
-        raise SkillGraphError(
-            f"the server refused: {str(error).strip()}", fix="change the input; nothing of it was stored"
-        ) from error
+        problem = f"the server refused: {str(error).strip()}"
+        raise SkillGraphError(problem, fix="change the input; nothing of it was stored") from error
 
 
 def _disconnections() -> tuple[type[Exception], ...]:
@@ -216,10 +213,8 @@ def _create_tables(url: str) -> None:
             reason = str(error).strip().splitlines()[-1]
             fix = "check that the server is running, and the address and user name"
             raise StorageError(f"{shown} can't be reached: {reason}", fix=fix) from None
-        raise StoreRefusedError(
-            f"{shown} can't hold skill graphs: {str(error).strip()}",
-            fix="install pgvector (CREATE EXTENSION vector), and use a role that may create a schema",
-        ) from None
+        fix = "install pgvector (CREATE EXTENSION vector), and use a role that may create a schema"
+        raise StoreRefusedError(f"{shown} can't hold skill graphs: {str(error).strip()}", fix=fix) from None
 
 
 def _prepare(connection: Connection, shown: str) -> None:
@@ -238,9 +233,8 @@ def _prepare(connection: Connection, shown: str) -> None:
                 connection.execute(sql.encode())
             connection.execute("INSERT INTO skillgraph.format VALUES (%s)", (VERSION,))
         elif found[1] is None:
-            raise StoreRefusedError(
-                f"{shown} has a schema skillgraph that belongs to another program", fix="choose another database"
-            )
+            problem = f"{shown} has a schema skillgraph that belongs to another program"
+            raise StoreRefusedError(problem, fix="choose another database")
         row = connection.execute("SELECT version FROM skillgraph.format").fetchone()
         if row is None or row[0] != VERSION:
             version = row[0] if row else "unknown"

@@ -213,9 +213,8 @@ def _placed(meeting: Meeting, event: Event, taken: list[list[tuple[int, int]]], 
                     for week in weeks:
                         taken[week * 5 + weekday].append((start, start + event.minutes))
                     return Series(meeting, weekday, start, weeks, event)
-    raise SettingsError(
-        f"{meeting.name} finds no free place in the week", fix="give that role fewer or shorter meetings"
-    )
+    problem = f"{meeting.name} finds no free place in the week"
+    raise SettingsError(problem, fix="give that role fewer or shorter meetings")
 
 
 def _wishes(meeting: Meeting, start: int) -> int:

@@ -282,10 +282,8 @@ def _loaded(files: tuple[tuple[Path, int, int], ...]) -> tuple[Schema, ...]:
     for path, _, _ in files:
         schema = load_schema(path)
         if schema.archetype in schemas:
-            raise SettingsError(
-                f'{path.name}: "{schema.archetype}" is described by another file already',
-                fix="change the `organisation:` of one of them",
-            )
+            problem = f'{path.name}: "{schema.archetype}" is described by another file already'
+            raise SettingsError(problem, fix="change the `organisation:` of one of them")
         schemas[schema.archetype] = schema
     return tuple(schemas.values())
 
