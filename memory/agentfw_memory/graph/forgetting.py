@@ -257,10 +257,7 @@ def _delete_nodes(rows: GraphRows, change: Change, skills: list[int], others: li
 
 def _ends(rows: GraphRows, numbers: list[int], *, own: bool = False) -> set[int]:
     """Return the nodes at the other end of these nodes' edges, or at their `own`, ended edges included."""
-    some = Among(numbers)
-    sources, targets = ("source", "target") if own else ("target", "source")
-    found = rows.store.read(
-        Select("edge", (sources,), {"source": some}, distinct=True),
-        Select("edge", (targets,), {"target": some}, distinct=True),
-    )
+    some, sides = Among(numbers), ("source", "target")
+    asked = zip(sides if own else sides[::-1], sides, strict=True)
+    found = rows.store.read(*(Select("edge", (end,), {at: some}, distinct=True) for end, at in asked))
     return {number for ends in found for (number,) in ends}

@@ -69,10 +69,8 @@ class Viewer:
             "/news": self._news,
         }
         self.handlers = {path: self._guarded(answer) for path, answer in paths.items()}
-        self.changes = {
-            path: self._guarded(answer, changes=True)
-            for path, answer in {"/annotate": self._annotate, "/save": self._save, "/start": self._start}.items()
-        }
+        posted = {"/annotate": self._annotate, "/save": self._save, "/start": self._start}
+        self.changes = {path: self._guarded(answer, changes=True) for path, answer in posted.items()}
         """What is posted: pages of this server alone may do so."""
         routes = [Route(path, answer) for path, answer in self.handlers.items()]
         routes += [Route(path, answer, methods=["POST"]) for path, answer in self.changes.items()]
@@ -161,10 +159,8 @@ class Viewer:
 
     def _pair(self, request: Request, pages: Pages) -> Response:
         with self.index.reading() as rows:
-            left, right = (
-                EpisodeView.read(self.index, episode_at(rows, request.query_params.get(name, "")), rows)
-                for name in ("left", "right")
-            )
+            found = [episode_at(rows, request.query_params.get(name, "")) for name in ("left", "right")]
+            left, right = (EpisodeView.read(self.index, row, rows) for row in found)
         return self._html(pages.pair(left, right))
 
     def _runs(self, request: Request, pages: Pages) -> Response:

@@ -157,9 +157,8 @@ def scan(
     index = Index(root)
     with out.progress("reading the runs") as tell:
         index.refresh()
-        found = asyncio.run(
-            scan_runs(index, chosen, scanner, at_once, lambda done, of: tell(f"{done:,} of {of:,} episodes"))
-        )
+        scanned = scan_runs(index, chosen, scanner, at_once, lambda done, of: tell(f"{done:,} of {of:,} episodes"))
+        found = asyncio.run(scanned)
     if out.json:
         out.data({"scan": scanner.name, "found": [{"episode": one, "text": text} for one, text in found.items()]})
         return

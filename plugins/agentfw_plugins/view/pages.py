@@ -242,10 +242,13 @@ class Pages:
 
     def run(self, run: Mapping[str, Any], folder: RunFolder, stages: list[dict[str, Any]], **values: Any) -> str:
         """What a run is and what came of it, in the figures, curves and tables of its report."""
-        parts, results, problem = list[_Part](), "", ""
+        parts, results, problem, path = list[_Part](), "", "", folder.path
         try:
             parts = list(_parts(folder.about["spec"], folder.about.get("settings", {}), folder.about["components"]))
-            results = _results(folder.path, tuple(map(changed_at, _written(folder.path))))
+            # The files that the results of a run are made of.
+            names = ("run.json", "metrics.jsonl", "updates.jsonl", "failed.jsonl", "summary.json")
+            files_of = [*(path / name for name in names), *sorted(path.glob("evaluations/*/metrics.jsonl"))]
+            results = _results(path, tuple(map(changed_at, files_of)))
         except (AttributeError, KeyError, TypeError, ValueError) as error:  # another version has written other values
             problem = f"{type(error).__name__}: {error}"
         values |= {"about": folder.about, "fell": _largest_fall(stages), "parts": parts, "results": results}
@@ -285,12 +288,6 @@ def _parts(spec: Mapping[str, Any], settled: Mapping[str, Any], sources: Mapping
             full = settled.get(one.get("alias") or (kind if kind in settled else name)) or {}
             rest = {key: value for key, value in full.items() if key not in changed} if isinstance(full, dict) else {}
             yield singular, name, sources.get(f"{singular} {name}", ""), changed, rest
-
-
-def _written(run: Path) -> list[Path]:
-    """The files that the results of a run are made of."""
-    names = ("run.json", "metrics.jsonl", "updates.jsonl", "failed.jsonl", "summary.json")
-    return [*(run / name for name in names), *sorted(run.glob("evaluations/*/metrics.jsonl"))]
 
 
 @lru_cache(maxsize=8)

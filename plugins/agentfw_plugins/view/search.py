@@ -232,21 +232,15 @@ def of_task(rows: sqlite3.Connection, row: Row) -> list[Row]:
     """The episodes of the same task in all runs, in the order in which they were played."""
     if row["task"] is None:
         return [row]
-    found = rows.execute(
-        f"SELECT {_COLUMNS} {_FROM} WHERE e.task = ? AND e.environment = ?"
-        " ORDER BY e.began, p.number, p.stage, e.sample LIMIT 500",
-        (row["task"], row["environment"]),
-    )
-    return [_row(one) for one in found]
+    order = "ORDER BY e.began, p.number, p.stage, e.sample LIMIT 500"
+    sql = f"SELECT {_COLUMNS} {_FROM} WHERE e.task = ? AND e.environment = ? {order}"
+    return [_row(one) for one in rows.execute(sql, (row["task"], row["environment"]))]
 
 
 def parts_of(rows: sqlite3.Connection, row: Row) -> list[Row]:
     """The sessions of the sub-agents of a session, in the order in which they began."""
-    found = rows.execute(
-        f"SELECT {_COLUMNS} {_FROM} WHERE e.parent > '' AND e.parent = ? AND e.run = ? ORDER BY e.began LIMIT 20",
-        (row["query"], row["run"]),
-    )
-    return [_row(one) for one in found]
+    sql = f"SELECT {_COLUMNS} {_FROM} WHERE e.parent > '' AND e.parent = ? AND e.run = ? ORDER BY e.began LIMIT 20"
+    return [_row(one) for one in rows.execute(sql, (row["query"], row["run"]))]
 
 
 def run_rows(rows: sqlite3.Connection, limit: int = -1) -> list[dict[str, Any]]:
@@ -275,12 +269,9 @@ def trainings(rows: sqlite3.Connection) -> list[str]:
 
 def stage_rows(rows: sqlite3.Connection, run: int) -> list[dict[str, Any]]:
     """The evaluations and rollouts of a run in their order, with how many episodes each has and how they did."""
-    found = rows.execute(
-        f"SELECT p.stage, p.number, {_SUMS} FROM episodes e JOIN places p ON p.id = e.place WHERE e.run = ?"
-        " GROUP BY p.id ORDER BY p.number DESC, p.stage DESC",
-        (run,),
-    )
-    return [dict(row) for row in found.fetchall()]
+    of_run = "FROM episodes e JOIN places p ON p.id = e.place WHERE e.run = ?"
+    sql = f"SELECT p.stage, p.number, {_SUMS} {of_run} GROUP BY p.id ORDER BY p.number DESC, p.stage DESC"
+    return [dict(row) for row in rows.execute(sql, (run,))]
 
 
 def choices(rows: sqlite3.Connection) -> dict[str, list[str]]:

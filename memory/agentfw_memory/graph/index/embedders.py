@@ -251,10 +251,8 @@ class SentenceTransformersEmbedder(CheckedEmbedder):
         except ImportError:
             what = "the embedder sentence-transformers"
             raise MissingExtraError(what, "embedders", module="sentence_transformers") from None
-        loaded, name = (
-            SentenceTransformer(model, device="cpu", trust_remote_code=False),
-            f"sentence-transformers:{model}",
-        )
+        loaded = SentenceTransformer(model, device="cpu", trust_remote_code=False)
+        name = f"sentence-transformers:{model}"
 
         def rows(texts: Sequence[str], what: Literal["query", "passage"]) -> list[Any]:
             before, encode = prefix(name, what), loaded.encode

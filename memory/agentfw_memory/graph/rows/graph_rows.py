@@ -362,10 +362,8 @@ class GraphRows:
 
     def counts(self) -> Mapping[str, Mapping[str, int]]:
         """Return {"nodes": by kind, "edges": valid ones by kind, "skills": {"shared": n, "past": n}}."""
-        valid, ended = (
-            Count("edge", "kind", {"valid_to": None}),
-            Count("version", "visibility", {"valid_to": Not(None)}),
-        )
+        valid = Count("edge", "kind", {"valid_to": None})
+        ended = Count("version", "visibility", {"valid_to": Not(None)})
         nodes, edges, live, past = self._read(Count("node", "kind"), valid, Count("live", "shared"), ended)
         skills, kinds = dict(live), {kind: count for kind, count in sorted(nodes) if kind != "case"}
         return {

@@ -34,7 +34,7 @@ from .mails import (
     Mail,
     balanced,
     in_time,
-    read_library,
+    read_documents,
 )
 
 
@@ -61,7 +61,7 @@ class Inbox(Environment):
 
     def begin(self, world: World, task: Task) -> None:
         self.world = world
-        documents = read_library().documents
+        documents = read_documents()
         document = documents[task.seed % len(documents)]
         self._document = document.in_one_go() if self.settings.single else document
         self._arrivals = Arrivals(self.settings, world.seeds)

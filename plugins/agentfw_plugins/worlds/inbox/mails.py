@@ -100,25 +100,20 @@ class Scenario:
         return advice
 
 
-@dataclass(frozen=True, slots=True)
-class Library:
-    documents: tuple[Document, ...]
-    scenarios: Mapping[str, tuple[Scenario, ...]]
-    """By urgency."""
+@cache
+def read_documents() -> tuple[Document, ...]:
+    read = json.loads((files(__package__) / "documents.json").read_text("utf-8"))
+    return tuple(Document(one["title"], one["asks"], tuple(Section(**of) for of in one["sections"])) for one in read)
 
 
 @cache
-def read_library() -> Library:
-    read = (json.loads((files(__package__) / name).read_text("utf-8")) for name in ("documents.json", "mails.json"))
-    documents, mails = read
+def read_scenarios() -> Mapping[str, tuple[Scenario, ...]]:
+    """The mails that may arrive, by urgency."""
     scenarios: dict[str, tuple[Scenario, ...]] = {}
-    for one in mails:
+    for one in json.loads((files(__package__) / "mails.json").read_text("utf-8")):
         scenario = Scenario(one["from"], one["subject"], one["body"], one["advice"])
         scenarios[one["urgency"]] = (*scenarios.get(one["urgency"], ()), scenario)
-    return Library(
-        tuple(Document(one["title"], one["asks"], tuple(Section(**of) for of in one["sections"])) for one in documents),
-        scenarios,
-    )
+    return scenarios
 
 
 @dataclass(slots=True)
@@ -161,7 +156,7 @@ class Arrivals:
     def __init__(self, settings: InboxSettings, seeds: Seeds) -> None:
         self._settings = settings
         self._gaps, self._draw = seeds.random("arrivals"), seeds.random("contents")
-        self._decks = {urgency: _dealt(some, self._draw) for urgency, some in sorted(read_library().scenarios.items())}
+        self._decks = {urgency: _dealt(some, self._draw) for urgency, some in sorted(read_scenarios().items())}
 
     def gap(self) -> Time:
         """Time until the next mail."""
