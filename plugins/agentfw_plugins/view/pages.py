@@ -273,8 +273,6 @@ class Pages:
 
 
 _KINDS = ("environment", "policy", "memories", "tools", "rewards", "optimizer", "learner", "trackers", "hooks")
-
-
 _Part = tuple[str, str, str, dict[str, Any], dict[str, Any]]
 
 

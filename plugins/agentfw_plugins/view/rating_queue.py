@@ -13,7 +13,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -94,8 +95,9 @@ class RatedRun(NamedTuple):
 def next_unrated(index: Index, rows: sqlite3.Connection, wanted: Filter, after: str = "") -> str:
     """The first answer behind `after` that nobody has rated, as EPISODE:TURN. Empty if there is none."""
     name, _, turn = after.rpartition(":")
-    first, waits = "", bool(after)
-    for row in _queue(rows, wanted):
+    first, waits, ids = "", bool(after), ordered(rows, wanted, _MOST)
+    parts = (shown_rows(rows, ids[since : since + _TOGETHER]) for since in range(0, len(ids), _TOGETHER))
+    for row in chain.from_iterable(parts):
         here = address(row)
         is_last = waits and here == name
         if waits and not is_last and first:
@@ -111,12 +113,6 @@ def next_unrated(index: Index, rows: sqlite3.Connection, wanted: Filter, after: 
         # What it goes on behind may have left the filter, with its rating: then the queue begins anew.
         first, waits = first or found, waits and not is_last
     return first
-
-
-def _queue(rows: sqlite3.Connection, wanted: Filter) -> Iterator[Row]:
-    ids = ordered(rows, wanted, _MOST)
-    for since in range(0, len(ids), _TOGETHER):
-        yield from shown_rows(rows, ids[since : since + _TOGETHER])
 
 
 def rated_runs(index: Index, rows: sqlite3.Connection, name: str = "") -> list[RatedRun]:

@@ -100,15 +100,14 @@ def read_examples(runs: Sequence[Path], good: float, metric: str = "", kind: Kin
     own = [example for example in found.values() if example.kind == kind]
     begun = {_begin(example) for example in own if example.wanted or kind == "hint"}
     if len(begun) < LEAST:
-        bad, cut = sum(not example.wanted for example in rated), len(cut_off)
-        needed, more = _NEEDED[kind]
+        bad, (needed, more) = sum(not example.wanted for example in rated), _NEEDED[kind]
+        cut = f"; cut off at the limit of tokens: {counted(len(cut_off), 'rated answer')}" if cut_off else ""
+        thumbs = "" if kind == "rated" else "; or learn from thumbs: --optimizer kto"
         raise UsageError(
             f"{needed} are in {counted(len(begun), 'conversation')}, and {LEAST} are "
             f"needed, so that a version can be tested on some that are held out; {counted(bad, 'answer')} with bad "
-            "feedback alone say what to avoid, not what to reach"
-            + (f"; cut off at the limit of tokens: {counted(cut, 'rated answer')}" if cut else ""),
-            fix=f"rate more answers: agentfw feedback SESSION {more}"
-            + ("" if kind == "rated" else "; or learn from thumbs: --optimizer kto"),
+            f"feedback alone say what to avoid, not what to reach{cut}",
+            fix=f"rate more answers: agentfw feedback SESSION {more}{thumbs}",
         )
     return [found[mark] for mark in sorted(found)]
 
@@ -149,9 +148,7 @@ def _of_run(run: Path, good: float, metric: Metric, cut_off: list[Turn]) -> Iter
 
 
 def _of_episode(episode: Episode, good: float, metric: Metric, cut_off: list[Turn]) -> Iterator[Example]:
-    newest: dict[int | None, tuple[float, str]] = {}
-    for about, value, correction in feedback_of(episode, metric):
-        newest[about] = value, correction
+    newest = {about: (value, correction) for about, value, correction in feedback_of(episode, metric)}
     about_all, words = newest.pop(None, None), _words(episode, good, metric)
     for turn in episode.turns:
         rated = newest.get(turn.index)
@@ -179,12 +176,12 @@ def _of_episode(episode: Episode, good: float, metric: Metric, cut_off: list[Tur
 
 def _words(episode: Episode, good: float, metric: Metric) -> dict[int | None, list[Words]]:
     """What was said of each answer (None: of all), in its order. Praise is empty: it asks for nothing else."""
-    found: dict[int | None, list[Words]] = {}
+    found = defaultdict[int | None, list[Words]](list)
     for event in episode.events:
         words = words_of(event)
         if any(words) and (event.data.get("metric") or "") == metric.name:
             is_praise = is_feedback(event) and metric.liking(event.data["value"]) >= good and not words.correction
-            found.setdefault(turn_of(event, episode), []).append(_NO_WORDS if is_praise else words)
+            found[turn_of(event, episode)].append(_NO_WORDS if is_praise else words)
     return found
 
 

@@ -22,7 +22,7 @@ from agentfw_memory.graph.forgetting import check_not_reserved
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.learning.editing import Editor
 from agentfw_memory.graph.recall.recall import EVERY_ANSWER, Recaller
-from agentfw_memory.graph.records import Heard, NewSkill, Skill, Visibility
+from agentfw_memory.graph.records import EdgeKind, Heard, NewSkill, Skill, Visibility
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.rows.row_types import EdgeRow
 from agentfw_memory.graph.stores.store import Change
@@ -235,8 +235,9 @@ class Hearer:
             self._rows.end_edges(change, [row for row in known if row.kind == "SAID_IN"])
         talk = self._rows.nodes(change, "conversation", filter(None, [saying.conversation])).values()
         message = self._rows.nodes(change, "saying", filter(None, [name])).values()
-        edges = [EdgeRow("SAID_IN", one, node) for one in dict.fromkeys(written) for node in talk]
-        edges += [EdgeRow("SAID_AS", one, node) for one in dict.fromkeys(written) for node in message]
+        ends: list[tuple[EdgeKind, int]] = [("SAID_IN", node) for node in talk]
+        ends += [("SAID_AS", node) for node in message]
+        edges = [EdgeRow(kind, one, node) for one in dict.fromkeys(written) for kind, node in ends]
         self._rows.add_edges(change, edges)
 
     def _turns(self, saying: Saying) -> tuple[tuple[str, str], ...]:
