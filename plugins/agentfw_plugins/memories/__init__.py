@@ -34,5 +34,6 @@ def translated_errors() -> Iterator[None]:
         raise missing from error
     except library.SkillGraphError as error:
         of_the_caller = library.BadInputError | library.StoreRefusedError | library.UnknownSkillError
-        problem = error.message
-        raise UsageError if isinstance(error, of_the_caller) else StorageError(problem, fix=error.fix) from error
+        raise (UsageError if isinstance(error, of_the_caller) else StorageError)(
+            error.message, fix=error.fix
+        ) from error
