@@ -51,15 +51,7 @@ from agentfw_memory.graph.records import (
 from agentfw_memory.graph.text.words import followed, terms
 from agentfw_memory.skill_graph import AsyncSkillGraph, SkillGraph
 from agentfw_memory.strategy_hub import Change, HubRefusal, StrategyHub, StrategyHubs
-from agentfw_memory.writing.writer import (
-    CompletingModel,
-    Decision,
-    KnownMemory,
-    ModelWriter,
-    Said,
-    Writer,
-    WriterError,
-)
+from agentfw_memory.writing.writer import CompletingModel, Decision, KnownMemory, ModelWriter, Said, Writer, WriterError
 
 __all__ = [
     "AsyncSkillGraph",

@@ -52,10 +52,8 @@ class StorageError(SkillGraphError):
 
 
 class DisconnectedError(StorageError):
-    """Raised when the connection to the server broke and wasn't back in time.
-
-    `unsure` says that it broke during the commit: whether the call was stored isn't known.
-    """
+    """Raised when the connection to the server broke and wasn't back in time. `unsure` says that it broke during the
+    commit: whether the call was stored isn't known."""
 
     def __init__(self, message: str, *, unsure: bool = False) -> None:
         known = "whether the call was stored isn't known" if unsure else "nothing of the call was stored"

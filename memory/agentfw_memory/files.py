@@ -1,7 +1,6 @@
 """Files of ours: private to their owner, and SQLite files that several processes may read and write at once.
 
-A SQLite file says whose it is (`application_id`) and which format it has (`user_version`). One of another program or
-of another version is left untouched. Locked files are waited for, so that no caller sees "database is locked".
+A SQLite file of another program or version is left untouched. Locked files are waited for.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -20,8 +19,7 @@ Answer = TypeVar("Answer")
 
 LOCK_TIMEOUT = 120.0
 """Seconds to wait for other processes before raising StoreBusyError. A write takes milliseconds, an export seconds."""
-_LOCKED = ("locked", "busy", "locking protocol")
-"""Words in the messages of SQLite while another process holds a file."""
+_LOCKED = ("locked", "busy", "locking protocol")  # words in the messages of SQLite while another process holds a file
 
 
 def make_private(path: str | Path) -> None:
@@ -36,12 +34,10 @@ def make_private(path: str | Path) -> None:
 
 
 def open_sqlite(
-    path: str | Path, *, what: str, application: int, version: int, tables: Callable[[], Iterator[str]]
+    path: str | Path, *, what: str, application: int, version: int, tables: Iterable[str]
 ) -> sqlite3.Connection:
-    """Open a file of ours, or create it with these tables. `:memory:` is a private one in memory.
-
-    It has a write-ahead log, so that readers and one writer don't block each other.
-    """
+    """Open a file of ours, or create it with these tables. `:memory:` is a private one in memory. It has a write-ahead
+    log, so that readers and one writer don't block each other."""
     make_private(path)
     try:
         connection = sqlite3.connect(path, timeout=LOCK_TIMEOUT, check_same_thread=False, isolation_level=None)
@@ -59,7 +55,7 @@ def open_sqlite(
             try:
                 known = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
                 if pragma("application_id") == 0 and known == 0:
-                    for sql in tables():
+                    for sql in tables:
                         connection.execute(sql)
                     connection.execute(f"PRAGMA application_id = {application}")
                     connection.execute(f"PRAGMA user_version = {version}")
@@ -69,10 +65,8 @@ def open_sqlite(
                 raise StoreRefusedError(f"{path} is a database of another program", fix="choose another path")
         own = "SELECT type || ' ' || name FROM sqlite_schema WHERE type IN ('trigger', 'view')"
         if foreign := connection.execute(own).fetchone():
-            raise StoreRefusedError(
-                f"{path} has the {foreign[0]}, which isn't ours and would change what is stored",
-                fix="use a copy that nobody has changed, or choose another path",
-            )
+            problem = f"{path} has the {foreign[0]}, which isn't ours and would change what is stored"
+            raise StoreRefusedError(problem, fix="use a copy that nobody has changed, or choose another path")
         if (present := pragma("user_version")) != version:
             raise StoreRefusedError(
                 f"{path} was written by another version of agentfw (format {present}, this version reads {version})",

@@ -6,12 +6,9 @@
     ...     [hit.skill.text for hit in graph.recall("which slot do I offer?", user="ana")]
     ['Offer the earliest slot first']
 
-A graph belongs to one tenant. A skill is private to its owner or shared within the tenant, and never leaves the tenant.
-Only skills that a user may see are searched.
-
-Acknowledged writes survive `kill -9`, and several processes may read and write one file. A change ends one version of
-a skill and starts another, so `history` returns every version. Only `delete` and `forget` delete data.
-`AsyncSkillGraph` is the same graph for an event loop.
+A graph belongs to one tenant. A skill is private to its owner or shared within the tenant, and only skills that a user
+may see are searched. Acknowledged writes survive `kill -9`, and several processes may read and write one file. Only
+`delete` and `forget` delete data.
 """
 
 from __future__ import annotations
@@ -48,8 +45,7 @@ if TYPE_CHECKING:
 
 Arguments = ParamSpec("Arguments")
 
-HEARD_AT_ONCE = 10
-"""Number of messages of an import that a writer is asked about in one request."""
+HEARD_AT_ONCE = 10  # number of messages of an import that a writer is asked about in one request
 EmbedderChoice = str | Embedder | Callable[[Sequence[str]], Any]
 
 
@@ -143,10 +139,9 @@ class SkillGraph:
 
         A text with other metadata is another skill.
         """
-        tools, scenarios, metadata = _listed(tools), _listed(scenarios), {} if metadata is None else metadata
-        return self.add_all(
-            [NewSkill(owner, text, tools, scenarios, visibility, valid_from, metadata=metadata, expires_at=expires_at)]
-        )[0]
+        named = _listed(tools), _listed(scenarios)
+        about = {} if metadata is None else metadata
+        return self.add_all([NewSkill(owner, text, *named, visibility, valid_from, about, expires_at)])[0]
 
     def add_all(self, skills: Iterable[NewSkill]) -> list[Skill]:
         """Add several skills: all of them or none."""
@@ -192,12 +187,11 @@ class SkillGraph:
 
         def found() -> list[Skill]:
             user = self._rows.find("user", owner)
-            known = None if scenario is None else self._rows.find("scenario", scenario)
-            if user is None or (known is None and scenario is not None):
-                return []
-            numbers = self._rows.owned(user)
-            if known is not None:
-                numbers = sorted(set(self._rows.skills_of(known)).intersection(numbers))
+            numbers = [] if user is None else self._rows.owned(user)
+            if scenario is not None:
+                known = self._rows.find("scenario", scenario)
+                of = () if known is None else self._rows.skills_of(known)
+                numbers = sorted(set(of).intersection(numbers))
             return [one for one in self._rows.skills(numbers).values() if fits(one.metadata, where or {})]
 
         return self._call(found)
@@ -205,14 +199,10 @@ class SkillGraph:
     def history(self, skill: str) -> SkillHistory:
         """Return every version and edge of a skill, ended ones included."""
         number = check_skill(skill)
-
-        def found() -> SkillHistory:
-            history = self._rows.history(number)
-            if not history.versions:
-                raise UnknownSkillError(skill)
-            return history
-
-        return self._call(found)
+        history = self._call(lambda: self._rows.history(number))
+        if not history.versions:
+            raise UnknownSkillError(skill)
+        return history
 
     # Edges and users
 
@@ -256,15 +246,13 @@ class SkillGraph:
             raise BadInputError(f"can't recall {k!r} skills", fix="pass k as 1 or more")
         least = self.settings.at_least if at_least is None else at_least
         if not 0.0 <= least <= 1.0:
-            raise BadInputError(
-                f"invalid at_least {at_least!r}", fix="pass a relevance from 0 to 1; 0 leaves nothing out"
-            )
+            fix = "pass a relevance from 0 to 1; 0 leaves nothing out"
+            raise BadInputError(f"invalid at_least {at_least!r}", fix=fix)
         if where:
             check_filter(where)
         when = None if as_of is None else check_number("as_of", as_of)
         about = (scenario,) if isinstance(scenario, str) else tuple(scenario)
-        context: dict[str, Any] = {"scenarios": check_names("scenario", about)}
-        context["tools"] = check_names("tool", _listed(tools))
+        context = {"scenarios": check_names("scenario", about), "tools": check_names("tool", _listed(tools))}
 
         def found() -> list[Hit]:
             if when is None:
@@ -343,8 +331,7 @@ class SkillGraph:
         check_name("user", user)
 
         def found() -> list[Skill]:
-            stated = self._rows.facts_of(user.casefold())
-            numbers = [number for name, number in stated if name.endswith(f": {EVERY_ANSWER}")]
+            numbers = sorted(self._rows.stating(f"{user.casefold()}: {EVERY_ANSWER}"))
             own = [skill for skill in self._rows.skills(numbers).values() if skill.owner == user]
             return sorted(own, key=lambda skill: -skill.valid_from)[:k]
 
@@ -402,16 +389,12 @@ class SkillGraph:
 
         The old vectors stay in use until all new ones are stored. An interrupted call can be repeated to resume.
         """
-        maker = open_embedder(embedder)
-        record, done = record_of(maker), 0
-
+        maker, done = open_embedder(embedder), 0
         check_name("tenant", tenant)
         store = store_class(where).open(where, tenant=tenant, clock=clock)
-        rows = GraphRows(store)
+        some = partial(GraphRows(store).reembed, record_of(maker), partial(embedded, maker))
         try:
-            while (
-                count := store.retried(lambda: rows.reembed(record, partial(embedded, maker)), repeatable=True)
-            ) is not None:
+            while (count := store.retried(some, repeatable=True)) is not None:
                 done += count
                 progress(done)
         finally:
@@ -465,18 +448,14 @@ class Admin:
         """Return counts, and the embedder of the vectors."""
 
         def counted() -> Stats:
-            counts, maker = self._rows.counts(), record_of(self._recaller.embedder)
+            store, counts, maker = self._rows.store, self._rows.counts(), record_of(self._recaller.embedder)
             return Stats(
-                self._rows.store.tenant,
-                counts["nodes"],
-                counts["edges"],
-                counts["skills"]["shared"],
-                counts["skills"]["past"],
-                self._recaller.communities(),
-                maker.name,
-                maker.version,
-                maker.dimensions,
-                self._rows.store.bytes_on_disk(),
+                *(store.tenant, counts["nodes"], counts["edges"], counts["skills"]["shared"], counts["skills"]["past"]),
+                communities=self._recaller.communities(),
+                embedder=maker.name,
+                embedder_version=maker.version,
+                dimensions=maker.dimensions,
+                bytes_on_disk=store.bytes_on_disk(),
             )
 
         return self._call(counted)
@@ -486,12 +465,10 @@ class Admin:
         name = {"name": Between(prefix, f"{prefix}\U0010ffff")} if prefix else {}
 
         def found() -> list[str]:
-            (nodes,) = self._rows.store.read(Select("node", ("number", "name"), {"kind": "user", **name}))
-            users = dict(nodes)
+            read = self._rows.store.read
+            users = dict(read(Select("node", ("number", "name"), {"kind": "user", **name}))[0])
             some = {"owner": Among(users)} if prefix else {}
-            return sorted(
-                users[one] for (one,) in self._rows.store.read(Select("live", ("owner",), some, distinct=True))[0]
-            )
+            return sorted(users[one] for (one,) in read(Select("live", ("owner",), some, distinct=True))[0])
 
         return self._call(found)
 

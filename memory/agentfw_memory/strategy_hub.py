@@ -8,11 +8,8 @@
     ...
     agentfw_memory.strategy_hub.HubRefusal: strategy 1 has 400 characters; the maximum is 350. The hub is unchanged.
 
-An update is accepted or refused as a whole. A refusal says what to change, in words that an agent can read.
-
 The capacity (10) and the maximum length (350) are those of the pearl paper, section 5.1 and appendix E.1. A hub starts
-empty for each trajectory and is carried over its rounds. One sentence of that appendix, by which it is emptied every
-round, contradicts the section.
+empty for each trajectory and is carried over its rounds. One sentence of that appendix contradicts this.
 """
 
 from __future__ import annotations
@@ -74,11 +71,7 @@ class StrategyHubs:
             raise ValueError(f"invalid capacity {capacity} or maximum length {longest}: both must be 1 or more")
         try:
             connection = open_sqlite(
-                path,
-                what="strategy hubs",
-                application=_APPLICATION,
-                version=_VERSION,
-                tables=lambda: iter(_SCHEMA.split(";")),
+                path, what="strategy hubs", application=_APPLICATION, version=_VERSION, tables=_SCHEMA.split(";")
             )
         except SkillGraphError as error:
             raise ValueError(error.message) from None
@@ -159,7 +152,9 @@ class StrategyHub:
         for place, text in enumerate(strategies, start=1):
             if not isinstance(text, str):
                 raise HubRefusal(f"strategy {place} is not a string.")
-            tidy = _tidied(text)
+            # One line, without control characters and lone surrogates.
+            plain = "".join(" " if unicodedata.category(letter) in ("Cc", "Cs") else letter for letter in text)
+            tidy = " ".join(plain.split())
             if not tidy:
                 raise HubRefusal(f"strategy {place} is empty; leave it out.")
             if len(tidy) > longest:
@@ -170,9 +165,3 @@ class StrategyHub:
             seen[key] = place
             taken.append(tidy)
         return tuple(taken)
-
-
-def _tidied(text: str) -> str:
-    """Return a text as one line, without control characters and lone surrogates."""
-    plain = "".join(" " if unicodedata.category(letter) in ("Cc", "Cs") else letter for letter in text)
-    return " ".join(plain.split())

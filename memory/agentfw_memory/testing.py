@@ -18,17 +18,7 @@ import pytest
 
 from agentfw_memory.graph.stores import store_class
 from agentfw_memory.graph.stores.sql import Store
-from agentfw_memory.graph.stores.store import (
-    Among,
-    Between,
-    Count,
-    Delete,
-    EmbedderRecord,
-    Insert,
-    Not,
-    Select,
-    Update,
-)
+from agentfw_memory.graph.stores.store import Among, Between, Count, Delete, EmbedderRecord, Insert, Not, Select, Update
 
 __all__ = ["StoreContract"]
 

@@ -3,11 +3,9 @@
     store = SkillGraphStore(SkillGraph.open("skills.db", tenant="team-a"))
     agent = builder.compile(store=store)
 
-A namespace is an owner, and an item is one of that owner's private skills, so no search crosses a namespace. `search`
-with a query uses the graph's recall: words, vectors, and what the graph knows. Every write is on disk when it returns.
-
-The text of a skill is what `index` or `fields` say should be searched, or all values of the item; the item itself is
-the skill's metadata. An item that isn't searched comes after all others. Deleting an item ends its skill.
+A namespace is an owner, and an item is one of that owner's private skills, so no search crosses a namespace. The text
+of a skill is what `index` or `fields` say should be searched, or all values of the item; the item itself is the skill's
+metadata. An item that isn't searched comes after all others.
 """
 
 from __future__ import annotations
@@ -51,17 +49,14 @@ except ImportError:
 
 Namespace = tuple[str, ...]
 
-PAGED = 100
-"""Number of items of a namespace that are ranked at least."""
+PAGED = 100  # number of items of a namespace that are ranked at least
 _ESCAPED = re.compile("[%/\x00-\x1f\x7f-\x9f]")
 """What can't be in a label that is part of an owner's name."""
 
 
 class SkillGraphStore(BaseStore):  # type: ignore[misc]
-    """Items by namespace and key, in the graph of one tenant.
-
-    `fields` are the paths of what is searched in an item, such as `["text", "tags[*]"]`. Default: all of it.
-    """
+    """Items by namespace and key, in the graph of one tenant. `fields` are the paths of what is searched in an item,
+    such as `["text", "tags[*]"]`. Default: all of it."""
 
     supports_ttl = True
 
@@ -80,13 +75,15 @@ class SkillGraphStore(BaseStore):  # type: ignore[misc]
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         return await asyncio.to_thread(self.batch, list(ops))
 
-    # Helpers
-
     def _read(self, op: Op) -> Result:
         if isinstance(op, SearchOp):
             return self._search(op)
         if isinstance(op, ListNamespacesOp):
-            return self._namespaces(op)
+            conditions = op.match_conditions or ()
+            named = (tuple(one.path) for one in conditions if one.match_type == "prefix" and "*" not in one.path)
+            every = [_namespace(name) for name in self._owners(next(named, ()))]
+            fitting = [name for name in every if all(_matches(name, one) for one in conditions)]
+            return sorted({name[: op.max_depth] for name in fitting})[op.offset : op.offset + op.limit]
         assert isinstance(op, GetOp)
         skill = self._skill(tuple(op.namespace), op.key)
         if skill is None:
@@ -112,17 +109,14 @@ class SkillGraphStore(BaseStore):  # type: ignore[misc]
         self._graph.add_all(new)
 
     def _made(self, namespace: Namespace, key: str, op: PutOp) -> NewSkill:
-        value = dict(op.value or {})
-        text = "" if op.index is False else self._searchable(_searched(value, op.index or self._fields))
+        value, paths = dict(op.value or {}), op.index or self._fields
+        leaves = _leaves(value) if paths is None else (one for path in paths for one in get_text_at_path(value, path))
+        text = "" if op.index is False else self._searchable("\n".join(leaves))
         about = {"key": key, "value": value, "searched": bool(text), "minutes": op.ttl}
         expires_at = None if op.ttl is None else time.time() + 60.0 * op.ttl
-        return NewSkill(
-            _owner(namespace),
-            text or _ESCAPED.sub(" ", key),
-            scenarios=(_scenario(namespace, key),),
-            metadata=about,
-            expires_at=expires_at,
-        )
+        known_by = (_scenario(namespace, key),)
+        text = text or _ESCAPED.sub(" ", key)
+        return NewSkill(_owner(namespace), text, scenarios=known_by, metadata=about, expires_at=expires_at)
 
     def _search(self, op: SearchOp) -> list[SearchItem]:
         check_filter(op.filter or {})
@@ -146,14 +140,13 @@ class SkillGraphStore(BaseStore):  # type: ignore[misc]
         where = {"searched": {"$ne": False}, **{f"value.{name}": one for name, one in (op.filter or {}).items()}}
         # What is best of two isn't always first of four, so all pages are cut from the same list.
         count = next(PAGED * 4**step for step in itertools.count() if PAGED * 4**step >= op.offset + op.limit)
-        hits = [
-            hit
+        found = [
+            (hit.skill, hit.score)
             for owner in owners
             for hit in self._graph.recall(query, user=owner, k=count, at_least=0.0, where=where)
             if hit.skill.owner == owner
         ]
-        hits.sort(key=lambda hit: -hit.score)
-        return [(hit.skill, hit.score) for hit in hits]
+        return sorted(found, key=lambda one: -one[1])
 
     def _searchable(self, text: str) -> str:
         """Return what a graph takes of a text: no NULs or halves of characters, and at most so many characters."""
@@ -165,17 +158,8 @@ class SkillGraphStore(BaseStore):  # type: ignore[misc]
         if not prefix:
             return self._graph.admin.owners()
         owner = _owner(prefix)
-        return [
-            name for name in self._graph.admin.owners(prefix=owner) if name == owner or name.startswith(f"{owner}/")
-        ]
-
-    def _namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
-        conditions = op.match_conditions or ()
-        start = next((tuple(one.path) for one in conditions if one.match_type == "prefix" and "*" not in one.path), ())
-        every = [_namespace(name) for name in self._owners(start)]
-        fitting = [name for name in every if all(_matches(name, one) for one in conditions)]
-        cut = sorted({name[: op.max_depth] for name in fitting})
-        return cut[op.offset : op.offset + op.limit]
+        names = self._graph.admin.owners(prefix=owner)
+        return [name for name in names if name == owner or name.startswith(f"{owner}/")]
 
     def _skill(self, namespace: Namespace, key: str) -> Skill | None:
         # The second name is the one that `read_memories` gives.
@@ -204,12 +188,6 @@ def _namespace(owner: str) -> Namespace:
 def _scenario(namespace: Namespace, key: str) -> str:
     """Return a scenario that only this item has, by which it is found. Keys may be long, and hold anything."""
     return f"item {blake2b(json.dumps([namespace, key]).encode(), digest_size=12).hexdigest()}"
-
-
-def _searched(value: Mapping[str, Any], paths: Sequence[str] | None) -> str:
-    if paths is None:
-        return "\n".join(_leaves(value))
-    return "\n".join(text for path in paths for text in get_text_at_path(value, path))
 
 
 def _leaves(value: Any) -> Iterator[str]:

@@ -1,14 +1,8 @@
 """The communities of a tenant's users and skills at several resolutions, in step with its store.
 
-They are found by Leiden or Louvain (igraph) in the edges of the store and in nothing else. A saved state
-only spares the next process a pass, and can be deleted at any time.
-
 A user is connected to the skills that they own, to those that they used, by the reward, and to the users with the most
 similar profiles. Tools and scenarios are left out. With them, communities would follow the scenarios, and sharing one
-with a skill would say nothing about whom the skill suits.
-
-All of the graph is split again when it has grown by a quarter. Until then, a new skill is in the communities of its
-owner, and a new user in those of the users with similar profiles, or of the first skill that they used.
+with a skill would say nothing about whom the skill suits. The graph is split again when it has grown by a quarter.
 """
 
 from __future__ import annotations
@@ -18,6 +12,7 @@ import random
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import islice
 from typing import Literal
 
@@ -31,12 +26,9 @@ from agentfw_memory.graph.rows.graph_rows import GraphRows
 
 Method = Literal["leiden", "louvain"]
 
-GROWTH = 1.25
-"""Growth of the number of edges beyond which the graph is split again."""
-MINIMUM_WEIGHT = 0.05
-"""Minimum reward of a use that connects its user and skill. Modularity needs weights above zero."""
-ITERATIONS = 2
-"""Passes of Leiden over the graph. A third one changes modularity only in the fourth digit."""
+GROWTH = 1.25  # growth of the number of edges beyond which the graph is split again
+MINIMUM_WEIGHT = 0.05  # minimum reward of a use that connects its user and skill. Modularity needs weights above zero
+ITERATIONS = 2  # passes of Leiden over the graph. A third one changes modularity only in the fourth digit
 MOST_COMPARED = 20_000
 """Number of users among whom similar ones are looked for. With more, comparing all pairs would take minutes."""
 PROFILES_AT_ONCE = 1_000
@@ -64,15 +56,14 @@ def split(count: int, ends: Integers, weights: Floats, resolution: float, *, met
     except ImportError:
         raise MissingExtraError("finding communities", "memory", module="igraph") from None
     graph = igraph.Graph(count, edges=ends.tolist())
+    if method == "louvain":
+        find = graph.community_multilevel
+    else:
+        find = partial(graph.community_leiden, "modularity", n_iterations=ITERATIONS)
     with _igraph_generator:
         igraph.set_random_number_generator(random.Random(seed))
         try:
-            if method == "louvain":
-                found = graph.community_multilevel(weights.tolist(), resolution=resolution)
-            else:
-                found = graph.community_leiden(
-                    "modularity", weights=weights.tolist(), resolution=resolution, n_iterations=ITERATIONS
-                )
+            found = find(weights=weights.tolist(), resolution=resolution)
         finally:
             igraph.set_random_number_generator(random)
     return np.array(found.membership, np.int64)
@@ -81,10 +72,8 @@ def split(count: int, ends: Integers, weights: Floats, resolution: float, *, met
 def shares(
     mine: Integers, skills: Integers, behind: Mapping[int, Integers], labels: Callable[[Integers], Integers]
 ) -> Floats:
-    """Return for each skill the share of levels on which its community is one of `mine`.
-
-    For a skill that several users are behind, it is the mean over these users. `behind` has them by the skill's place.
-    """
+    """Return for each skill the share of levels on which its community is one of `mine`. For a skill that several users
+    are behind, it is the mean over these users. `behind` has them by the skill's place."""
     together: Floats = np.count_nonzero(labels(skills) == mine, axis=1) / len(mine)
     for place, users in behind.items():
         together[place] = float((labels(users) == mine).mean())
@@ -116,12 +105,8 @@ class Membership:
         mine = known if known[0] >= 0 else self._newcomers.vote(user, self._labels)
         if mine is None:
             return np.zeros(len(skills))
-        return shares(
-            mine,
-            skills,
-            self._users(skills.tolist()),
-            lambda nodes: self._labels[np.minimum(nodes, len(self._labels) - 1)],
-        )
+        last = len(self._labels) - 1
+        return shares(mine, skills, self._users(skills.tolist()), lambda nodes: self._labels[np.minimum(nodes, last)])
 
     def labels(self) -> tuple[Integers, Integers]:
         """Return all users and skills with a community, and their communities on each level."""
@@ -160,10 +145,8 @@ class Membership:
             self._row, self._edges, self._saved = row, self._edges + 1, False
 
     def split_all(self) -> None:
-        """Split the graph in the store."""
         self._newcomers.catch_up()
-        ends, weights = [np.zeros((0, 2), np.int64)], [np.zeros(0)]
-        rows = self._connections(0)
+        rows, ends, weights = self._connections(0), [np.zeros((0, 2), np.int64)], [np.zeros(0)]
         while batch := list(islice(rows, 50_000)):
             self._row = batch[-1][0]
             ends.append(np.array([(use.user, use.skill) for *_, use in batch], np.int64))
@@ -192,8 +175,6 @@ class Membership:
             self._rows.save_state(change, self._state, json.dumps(state).encode())
         self._saved = True
 
-    # Helpers
-
     def _connections(self, after: int) -> Iterator[tuple[int, EdgeKind, Use]]:
         return self._rows.uses(after, ("OWNS", "EXECUTED"), MINIMUM_WEIGHT)
 
@@ -221,8 +202,7 @@ class Membership:
 
     def _users(self, skills: list[int]) -> dict[int, Integers]:
         """Return by place the users of each of these skills that several users have."""
-        missing = sorted({one for one in skills if one not in self._behind})
-        if missing:
+        if missing := sorted({one for one in skills if one not in self._behind}):
             found: dict[int, list[int]] = {one: [] for one in missing}
             for skill, user in self._rows.owners(missing):
                 found[skill].append(user)
@@ -232,10 +212,7 @@ class Membership:
 
 
 class _Newcomers:
-    """Finds the users with the most similar profiles, and counts users without skills to their communities.
-
-    What users have in common shows slowly in what they say. Their profiles tell it beforehand.
-    """
+    """Finds the users with the most similar profiles, and counts users without skills to their communities."""
 
     def __init__(self, rows: GraphRows, neighbours: int) -> None:
         self._rows, self._neighbours = rows, neighbours
@@ -244,7 +221,6 @@ class _Newcomers:
         self._stacked: tuple[Integers, Float32Array] | None = None
 
     def catch_up(self) -> None:
-        """Take over new and changed profiles."""
         counter = self._rows.store.head().counter
         if self._neighbours and counter != self._counter:
             if changed := self._rows.profiles(self._counter):
@@ -253,17 +229,14 @@ class _Newcomers:
             self._counter = counter
 
     def vote(self, user: int, labels: Integers) -> Integers | None:
-        """Return a community for each level, from a table of labels by node, or None if nobody can vote.
-
-        A tie goes to the community of the user with the more similar profile.
-        """
+        """Return a community for each level, from a table of labels by node, or None if nobody can vote. A tie goes to
+        the community of the user with the more similar profile."""
         users, _ = self._all()
         known = users[users < len(labels)]
         nearest = self.similar(user, known[labels[known, 0] >= 0])
         if not len(nearest):
             return None
-        rows = labels[nearest]
-        return np.array([Counter(column.tolist()).most_common(1)[0][0] for column in rows.T], np.int64)
+        return np.array([Counter(column.tolist()).most_common(1)[0][0] for column in labels[nearest].T], np.int64)
 
     def similar(self, user: int, among: Integers) -> Integers:
         """Return those of these users whose profiles are the most similar to a user's, the most similar first."""
@@ -273,8 +246,7 @@ class _Newcomers:
         others = np.isin(users, among) & (users != user)
         if not others.any():
             return np.zeros(0, np.int64)
-        similarity = profiles[others] @ self._profiles[user]
-        nearest: Integers = users[others][self._nearest(similarity)]
+        nearest: Integers = users[others][self._nearest(profiles[others] @ self._profiles[user])]
         return nearest
 
     def pairs(self, among: Integers) -> Iterator[tuple[int, int]]:
@@ -290,10 +262,8 @@ class _Newcomers:
                 yield from ((int(users[user]), int(other)) for other in users[others][self._nearest(values[others])])
 
     def _nearest(self, similarity: Float32Array) -> Integers:
-        """Return the places of the most similar ones, the most similar first.
-
-        Only those are taken that are at least as similar as the mean. Among few users, others would be everybody.
-        """
+        """Return the places of the most similar ones, the most similar first. Only those are taken that are at least as
+        similar as the mean. Among few users, others would be everybody."""
         places = np.arange(len(similarity))
         if len(places) > self._neighbours:
             # Sorting all of them would take most of the time. Ties still go to the first.

@@ -1,24 +1,17 @@
 """Sharing what several users have in common, and deleting for good: all data of a user, skills, or one version.
 
-A skill that at least `share_after` users have gets a shared copy. The skills must say the same word by word, apart from
-fillers, and apply to a common scenario. So a shared copy says nothing about any one user. Texts with numbers, addresses
-or names are never shared.
+A skill that at least `share_after` users have, word by word and for a common scenario, gets a shared copy. Its owner is
+a reserved name, and each user behind it has an OWNS edge to it. When a user is forgotten or says something else, their
+edge goes. With too few users left, or without one who has exactly its text, the copy goes too.
 
-The copy belongs to nobody: its owner is a reserved name that starts with `*shared:`. Each user behind it has an OWNS
-edge to it, which also puts it into their communities. When a user is forgotten or says something else, their edge goes.
-With fewer than `share_after` users left, or without one who has exactly its text, the copy goes too.
-
-What is deleted leaves no words in the store: not in its rows and its log, nor in a later export. The
-rows go in one transaction. Then the files are rewritten. A call that was interrupted there can be repeated.
-
-The words of a single skill may be elsewhere too. With it go shared copies of it, past versions with the same words, and
-what was kept of the trajectories of its owner that told it.
+What is deleted leaves no words in the store: the rows go in one transaction, then the files are rewritten. With a skill
+go shared copies of it, past versions with the same words, and what was kept of the trajectories that told it.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 
@@ -36,11 +29,9 @@ from agentfw_memory.graph.stores.store import Among, Change, Delete, Not, Select
 from agentfw_memory.graph.text.words import meaning, terms
 
 RESERVED = "*shared:"
-COMPARED = 200
-"""Maximum number of similar skills in which other users are looked for."""
+COMPARED = 200  # maximum number of similar skills in which other users are looked for
 _NAME = re.compile(r"(?<=\w[\s,])\s*[A-Z]\w")
-TOLD = 0.5
-"""Share of a skill's words from which on a trajectory's text counts as telling it."""
+TOLD = 0.5  # share of a skill's words from which on a trajectory's text counts as telling it
 
 Counts = dict[str, int]
 """Numbers of rows by the names of `Receipt`."""
@@ -49,10 +40,8 @@ Counts = dict[str, int]
 def check_not_reserved(what: str, name: str) -> None:
     """Refuse a user whose name is reserved for shared skills."""
     if name.startswith(RESERVED):
-        raise BadInputError(
-            f'the {what} "{name}" starts with "{RESERVED}", which is reserved for shared skills',
-            fix="choose another name",
-        )
+        problem = f'the {what} "{name}" starts with "{RESERVED}", which is reserved for shared skills'
+        raise BadInputError(problem, fix="choose another name")
 
 
 class Sharing:
@@ -63,9 +52,7 @@ class Sharing:
 
     def promote(self, change: Change, user: int, skills: Mapping[int, Float32Array]) -> list[int]:
         """Share those of a user's skills that enough users have. Return the shared copies that are new."""
-        if not self._settings.share_after:
-            return []
-        own = self._rows.skills(list(skills))
+        own = self._rows.skills(list(skills)) if self._settings.share_after else {}
         found = (self._promote(change, user, own[number], skills[number]) for number in skills if number in own)
         return [copy for copy in found if copy is not None]
 
@@ -102,8 +89,6 @@ class Sharing:
             own = np.array([skill for skill, other in texts.items() if meaning(other) == meaning(text)][:1], np.int64)
             self.promote(change, users[0], dict(zip(own.tolist(), cache.vectors(own), strict=True)))
 
-    # Helpers
-
     def _promote(self, change: Change, user: int, skill: Skill, vector: Float32Array) -> int | None:
         if PRIVATE.search(skill.text) or _NAME.search(skill.text):
             return None
@@ -131,24 +116,19 @@ class Sharing:
     def _holders(self, change: Change, skill: Skill, vector: Float32Array) -> dict[int, Skill]:
         """Return the other users who have a private skill that says the same in a common scenario."""
         cache = self._recaller.cache
+        others = np.flatnonzero(cache.live & ~cache.shared)
         if skill.scenarios:
             scenarios = self._rows.nodes(change, "scenario", skill.scenarios).values()
             members = {number for scenario in scenarios for number in self._rows.skills_of(scenario)}
-        else:
-            members = set(np.flatnonzero(cache.live).tolist())
-        known = [number for number in members if number < len(cache.live) and cache.live[number]]
-        others = np.array(sorted(number for number in known if not cache.shared[number]), np.int64)
+            others = others[np.isin(others, list(members))]
         if not len(others):
             return {}
         near, similarity = cache.index.among(vector, COMPARED, others)
         close = [int(one) for one, value in zip(near, similarity, strict=True) if value > self._settings.merge_above]
         # Most of them say something else. A whole skill takes far longer to read than its text.
         same = [number for number, text in self._rows.texts(close).items() if meaning(text) == meaning(skill.text)]
-        return {
-            int(cache.owner[number]): other
-            for number, other in self._rows.skills(same).items()
-            if other.owner != skill.owner
-        }
+        found = self._rows.skills(same).items()
+        return {int(cache.owner[number]): other for number, other in found if other.owner != skill.owner}
 
     def _copies(self, owner: str) -> list[int]:
         """Return the shared copy of a reserved owner, if it is still valid."""
@@ -169,8 +149,7 @@ class Forgetter:
 
     def forget(self, user: str) -> Counts:
         """Delete the rows of a user."""
-        number = self._rows.find("user", user)
-        if number is None:
+        if (number := self._rows.find("user", user)) is None:
             return {}
         with self._recaller.writing() as change:
             shared = self._sharing.behind(number)
@@ -181,13 +160,12 @@ class Forgetter:
 
     def erase(self, skills: Iterable[int], version: int | None = None) -> Counts:
         """Delete the rows of skills, ended ones too, or of this past version of them. What isn't there is ignored."""
-        owned: dict[int, set[int]] = {}
+        owned, total = defaultdict[int, set[int]](set), Counter[str]()
         some = Select("version", ("number", "owner"), {"number": Among(list(skills))}, distinct=True)
         for skill, owner in self._rows.store.read(some)[0]:
-            owned.setdefault(owner, set()).add(skill)
+            owned[owner].add(skill)
         if not owned:
             return {}
-        total = Counter[str]()
         with self._recaller.writing() as change:
             for owner, its in owned.items():
                 total.update(self._erase(change, owner, its, version))
@@ -200,10 +178,8 @@ class Forgetter:
         )
         meant = {row for row in versions if row[0] in skills and version in (None, row[1])}
         if version is not None and any(end is None for *_, end in meant):
-            raise BadInputError(
-                f"version {version} is what the skill says now",
-                fix="update the skill first, retire it, or delete the whole skill",
-            )
+            problem = f"version {version} is what the skill says now"
+            raise BadInputError(problem, fix="update the skill first, retire it, or delete the whole skill")
         texts = {text for _, _, text, _ in meant}
         said = {frozenset(terms(text)) for text in texts}
         same = [row for row in versions if row in meant or (row[3] is not None and frozenset(terms(row[2])) in said)]
@@ -237,23 +213,15 @@ def forget_user(rows: GraphRows, change: Change, user: int) -> Counts:
         Delete("state", {"name": Among(states)}),
     )
     rows.recount(change, sorted(neighbours))
-    return {
-        **counts,
-        "versions": versions_gone,
-        "vectors": counts["vectors"] + profiles,
-        "trajectories": trips_gone,
-        "nodes": counts["nodes"] + users,
-        "communities": len(states),
-    }
+    counts |= {"versions": versions_gone, "vectors": counts["vectors"] + profiles, "trajectories": trips_gone}
+    return {**counts, "nodes": counts["nodes"] + users, "communities": len(states)}
 
 
 def erase_versions(
     rows: GraphRows, change: Change, versions: Sequence[tuple[int, int]], trajectories: Sequence[int]
 ) -> Counts:
-    """Delete these versions (number, ordinal), and skills that have no version left with their vectors and edges.
-
-    Empty the texts of these trajectories.
-    """
+    """Delete these versions (number, ordinal), and skills that have no version left with their vectors and edges. Empty
+    the texts of these trajectories."""
     store = rows.store
     deleted = store.write(*(Delete("version", {"number": number, "ordinal": one}) for number, one in versions))
     numbers = sorted({number for number, _ in versions})
@@ -266,11 +234,9 @@ def erase_versions(
 
 def _delete_nodes(rows: GraphRows, change: Change, skills: list[int], others: list[int]) -> tuple[Counts, set[int]]:
     """Delete what is kept of skills and other nodes beside their own rows, and tell other processes that they are gone.
-
-    Return counts, and the nodes at the other end of their edges.
-    """
+    Return counts, and the nodes at the other end of their edges."""
     store, gone = rows.store, [*skills, *others]
-    neighbours = _neighbours(rows, gone)
+    neighbours = _ends(rows, gone)
     vectors, sources, targets, *_ = store.write(
         Delete("live", {"number": Among(skills)}),
         Delete("edge", {"source": Among(gone)}),
@@ -280,30 +246,18 @@ def _delete_nodes(rows: GraphRows, change: Change, skills: list[int], others: li
     )
     rows.note_ended(change, gone)
     store.set_head(forgotten=change.number)
-    unused = _delete_unused(rows, neighbours)
-    return {"skills": len(skills), "vectors": vectors, "edges": sources + targets, "nodes": unused}, neighbours - {
-        *gone
-    }
+    # Tools and scenarios that have no edge left, ended edges included, are nobody's.
+    kinds = store.read(Select("node", ("number", "kind"), {"number": Among(neighbours)}))[0]
+    rest = [number for number, kind in kinds if kind not in ("user", "trajectory")]
+    unused = set(rest) - _ends(rows, rest, own=True)
+    (nodes,) = store.write(Delete("node", {"number": Among(sorted(unused)), "kind": Not("user")}))
+    counts = {"skills": len(skills), "vectors": vectors, "edges": sources + targets, "nodes": nodes}
+    return counts, neighbours.difference(gone)
 
 
-def _neighbours(rows: GraphRows, numbers: list[int]) -> set[int]:
-    """Return the nodes at the other end of these nodes' edges, ended edges included."""
-    some = Among(numbers)
-    found = rows.store.read(
-        Select("edge", ("target",), {"source": some}, distinct=True),
-        Select("edge", ("source",), {"target": some}, distinct=True),
-    )
+def _ends(rows: GraphRows, numbers: list[int], *, own: bool = False) -> set[int]:
+    """Return the nodes at the other end of these nodes' edges, or at their `own`, ended edges included."""
+    some, sides = Among(numbers), ("source", "target")
+    asked = zip(sides if own else sides[::-1], sides, strict=True)
+    found = rows.store.read(*(Select("edge", (end,), {at: some}, distinct=True) for end, at in asked))
     return {number for ends in found for (number,) in ends}
-
-
-def _delete_unused(rows: GraphRows, numbers: Iterable[int]) -> int:
-    """Delete those of these tools and scenarios that have no edge left, ended edges included."""
-    nodes = rows.store.read(Select("node", ("number", "kind"), {"number": Among(list(numbers))}))[0]
-    rest = [number for number, kind in nodes if kind not in ("user", "trajectory")]
-    some = Among(rest)
-    used = rows.store.read(
-        Select("edge", ("source",), {"source": some}, distinct=True),
-        Select("edge", ("target",), {"target": some}, distinct=True),
-    )
-    unused = set(rest).difference(number for ends in used for (number,) in ends)
-    return rows.store.write(Delete("node", {"number": Among(sorted(unused)), "kind": Not("user")}))[0]

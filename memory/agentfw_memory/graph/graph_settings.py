@@ -1,8 +1,5 @@
 """The settings of a skill graph.
 
-Every weight, threshold and optional part of the method is a setting, so each ablation of the paper is a choice of
-settings: `GraphSettings.ablation("B1")`.
-
     >>> GraphSettings(candidates=20).siblings
     0
     >>> GraphSettings.ablation("B1").community_weight
@@ -30,7 +27,6 @@ FEWEST_SHARED = 3
 PATIENCE = 30.0
 """Seconds to wait for a server, unless a setting says otherwise."""
 
-
 Count = Annotated[int, Field(ge=0)]
 Number = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(gt=0, le=1)]
@@ -53,9 +49,8 @@ class _Refusing(type):
         except ValidationError as error:
             first = error.errors()[0]
             name = ".".join(map(str, first["loc"]))
-            raise BadInputError(
-                f"invalid {name}: {first['input']}", fix=f"change {name}: {first['msg'].removeprefix('Value error, ')}"
-            ) from None
+            problem = f"invalid {name}: {first['input']}"
+            raise BadInputError(problem, fix=f"change {name}: {first['msg'].removeprefix('Value error, ')}") from None
 
 
 @dataclass(

@@ -26,7 +26,11 @@ _NAME = re.compile(r"[\w.@/ -]+")
 
 def fits(metadata: Mapping[str, Any], wanted: Filter) -> bool:
     """Whether metadata fits a filter that was checked."""
-    return all(_compares(_field(metadata, name), one) for name, one in wanted.items())
+    return all(
+        _OPERATORS[operator](_field(metadata, name), other)
+        for name, one in wanted.items()
+        for operator, other in (one.items() if _has_operators(one) else (("$eq", one),))
+    )
 
 
 def check_filter(wanted: Any) -> None:
@@ -35,10 +39,8 @@ def check_filter(wanted: Any) -> None:
         raise BadInputError(f"the filter {wanted!r} is not a dict", fix='pass a dict such as {"kind": "note"}')
     for name, one in wanted.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise BadInputError(
-                f"Invalid filter key: {name!r}",
-                fix="use letters, digits, _, -, @, / and spaces, with dots between fields",
-            )
+            problem = f"Invalid filter key: {name!r}"
+            raise BadInputError(problem, fix="use letters, digits, _, -, @, / and spaces, with dots between fields")
         for operator, other in one.items() if _has_operators(one) else ():
             if operator not in _OPERATORS:
                 raise BadInputError(f"Unsupported operator: {operator}", fix=f"use one of {', '.join(_OPERATORS)}")
@@ -54,12 +56,6 @@ def _field(value: Any, name: str) -> Any:
     if not dot or not isinstance(value, Mapping) or head not in value:
         return _MISSING
     return _field(value[head], rest)
-
-
-def _compares(value: Any, wanted: Any) -> bool:
-    if not _has_operators(wanted):
-        return _equal(value, wanted)
-    return all(_OPERATORS[operator](value, other) for operator, other in wanted.items())
 
 
 def _has_operators(wanted: Any) -> bool:

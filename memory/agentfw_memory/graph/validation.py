@@ -1,6 +1,7 @@
 """Checks of what a caller passes in: names, texts, numbers, skill ids and vectors.
 
-Input is stored exactly as it was given, or rejected with a BadInputError. Nothing is trimmed or replaced silently.
+Input is stored exactly as it was given, or rejected with a BadInputError. No name ever becomes part of a statement or a
+pattern, so quotes, `%` and `_` are allowed.
 
     >>> check_name("user", "O'Brien 100%")
     "O'Brien 100%"
@@ -8,8 +9,6 @@ Input is stored exactly as it was given, or rejected with a BadInputError. Nothi
     Traceback (most recent call last):
     ...
     agentfw_memory.errors.BadInputError: the user 'ana\\n' contains a control character
-
-Quotes, `%` and `_` are allowed: no name ever becomes part of a statement or a pattern.
 """
 
 from __future__ import annotations
@@ -26,8 +25,7 @@ from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.records import skill_number
 
 MAXIMUM_NAME_LENGTH = 200
-MAXIMUM_METADATA = 16_000_000
-"""Characters of a skill's metadata as JSON. A store reads it with the skill."""
+MAXIMUM_METADATA = 16_000_000  # characters of a skill's metadata as JSON. A store reads it with the skill
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 """Half of a character outside the basic plane. Alone it can't be encoded as UTF-8."""
@@ -66,10 +64,7 @@ def check_text(
     if not text.strip():
         raise BadInputError(f"the {what} is empty", fix="pass some text")
     if len(text) > maximum:
-        raise BadInputError(
-            f"the {what} has {len(text)} characters, more than the maximum of {maximum}",
-            fix=fix,
-        )
+        raise BadInputError(f"the {what} has {len(text)} characters, more than the maximum of {maximum}", fix=fix)
     if "\x00" in text:
         raise BadInputError(f"the {what} contains a NUL character", fix="remove it")
     if half := _SURROGATE.search(text):
@@ -110,15 +105,11 @@ def check_vectors(vectors: object, texts: Sequence[str], dimensions: int) -> Flo
     """Check what an embedder returned for these texts, and scale the rows to unit length."""
     rows = np.asarray(vectors, np.float32)
     if rows.shape != (len(texts), dimensions):
-        raise BadInputError(
-            f"the embedder returned an array of shape {rows.shape} for {len(texts)} texts",
-            fix=f"return an array of shape {(len(texts), dimensions)}, one row per text",
-        )
+        problem = f"the embedder returned an array of shape {rows.shape} for {len(texts)} texts"
+        raise BadInputError(problem, fix=f"return an array of shape {(len(texts), dimensions)}, one row per text")
     if not np.isfinite(rows).all():
         text = texts[int(np.argmin(np.isfinite(rows).all(1)))]
-        raise BadInputError(
-            f"the embedder returned NaN or infinity for {text[:60]!r}",
-            fix="fix the embedder; nothing was stored",
-        )
+        problem = f"the embedder returned NaN or infinity for {text[:60]!r}"
+        raise BadInputError(problem, fix="fix the embedder; nothing was stored")
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.asarray(rows / np.maximum(lengths, 1e-12), np.float32)

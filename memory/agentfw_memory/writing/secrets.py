@@ -5,9 +5,8 @@
 >>> has_secret("call 555 0100")
 False
 
-Keys have known forms. A password is what somebody calls one. A card number has its check digit, and random text is
-told by how often letters and digits take turns, so that a path, a commit or a date isn't one. A secret that was masked
-still counts as one: what is said of it is worth nothing.
+Keys have known forms, a password is what somebody calls one, a card number has its check digit, and random text is told
+by how often letters and digits take turns. A secret that was masked still counts as one.
 """
 
 from __future__ import annotations
@@ -110,9 +109,7 @@ def _secrets(text: str, kinds: Collection[str]) -> Iterator[tuple[int, int, str]
     if "key" in kinds:
         yield from ((*_span(match), "key") for match in _KEY.finditer(text))
     if "password" in kinds:
-        for match in _PASSWORD.finditer(text):
-            if _is_password(match):
-                yield (*_span(match), "password")
+        yield from ((*_span(match), "password") for match in _PASSWORD.finditer(text) if _is_password(match))
         yield from ((*_span(match), "password") for match in _PHRASE.finditer(text))
     if "card" in kinds:
         yield from ((*match.span(), "card") for match in _CARD.finditer(text) if _is_card(match[0]))

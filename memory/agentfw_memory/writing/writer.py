@@ -1,11 +1,8 @@
 """What a writer is asked and answers, and how its answer is checked.
 
-A writer reads what a person said, with the turns before and the memories nearest to it, and decides what to write
-down. Its answer is never trusted: evidence must be a span of what the person said, and a memory that changes or goes
-one that was shown, that may be changed and that the evidence is about. What fails is left out and told.
-
-`ModelWriter` asks a model, with one request for each message, or for each batch of an import. What the model can't
-answer, is too slow for or has no budget for is an exception, and the caller keeps what was said.
+An answer is never trusted: evidence must be a span of what the person said, and a memory that changes or goes one that
+was shown, that may be changed and that the evidence is about. What fails is left out and told. What the model of a
+`ModelWriter` can't answer is an exception, and the caller keeps what was said.
 """
 
 from __future__ import annotations
@@ -23,10 +20,8 @@ from agentfw_memory.errors import SkillGraphError
 
 from .secrets import has_secret
 
-NEAREST = 10
-"""Number of memories that a writer is shown."""
-LONGEST_TEXT = 1_000
-"""Maximum number of characters of what a writer remembers in one memory."""
+NEAREST = 10  # number of memories that a writer is shown
+LONGEST_TEXT = 1_000  # maximum number of characters of what a writer remembers in one memory
 
 Action = Literal["ADD", "UPDATE", "DELETE", "NONE"]
 ACTIONS: tuple[Action, ...] = get_args(Action)
@@ -87,10 +82,8 @@ class Writer(Protocol):
 
 
 def checked(said: Said, answer: object, related: Callable[[str, str], bool]) -> tuple[list[Decision], list[str]]:
-    """Return the decisions of an answer that hold, and what is wrong with the others.
-
-    `related` returns whether two texts are about the same thing.
-    """
+    """Return the decisions of an answer that hold, and what is wrong with the others. `related` returns whether two
+    texts are about the same thing."""
     if not isinstance(answer, list) or not all(isinstance(one, dict) for one in answer):
         return [], ["the answer is no list of decisions"]
     good, wrong = [], []
@@ -118,9 +111,8 @@ def _decision(given: dict[str, Any], said: Said) -> Decision:
             since = min(said.at, datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp())
         except ValueError:
             raise ValueError(f"{day!r} is no date") from None
-    return Decision(
-        action, **texts, since=since, shared=given.get("shared") is True, always=given.get("always") is True
-    )
+    shared, always = (given.get(name) is True for name in ("shared", "always"))
+    return Decision(action, **texts, since=since, shared=shared, always=always)
 
 
 def _check(decision: Decision, said: Said, related: Callable[[str, str], bool]) -> None:
@@ -150,31 +142,18 @@ def _folded(text: str) -> str:
     return re.sub(r"\s+", " ", text.casefold().replace("’", "'")).strip(" .!?,;:。！？،؟।\"'")
 
 
-_TEXT = {"type": "string"}
-SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "messages": {
-            "type": "array",
-            "items": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        "action": {"type": "string", "enum": list(ACTIONS)},
-                        **dict.fromkeys(("text", "evidence", "id", "about", "since"), _TEXT),
-                        "shared": {"type": "boolean"},
-                        "always": {"type": "boolean"},
-                    },
-                    "required": ["action", "text", "evidence", "id", "about", "since", "shared", "always"],
-                    "additionalProperties": False,
-                },
-            },
-        }
-    },
-    "required": ["messages"],
-    "additionalProperties": False,
+def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of an object with just these keys."""
+    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+
+
+_DECISION = {
+    "action": {"type": "string", "enum": list(ACTIONS)},
+    **{key: {"type": "string"} for key in ("text", "evidence", "id", "about", "since")},
+    **{key: {"type": "boolean"} for key in ("shared", "always")},
 }
+_DECISIONS = {"type": "array", "items": _object(_DECISION)}
+SCHEMA: Mapping[str, Any] = _object({"messages": {"type": "array", "items": _DECISIONS}})
 
 
 class WriterError(SkillGraphError):
@@ -202,9 +181,8 @@ class ModelWriter:
         messages = [{"role": "system", "content": self._prompt}, {"role": "user", "content": task}]
         size = sum(len(one["content"]) for one in messages)
         if self._most and self.characters + size > self._most:
-            raise WriterError(
-                f"the budget of {self._most:,} characters is used up", fix="raise the budget, or go on without a model"
-            )
+            problem = f"the budget of {self._most:,} characters is used up"
+            raise WriterError(problem, fix="raise the budget, or go on without a model")
         self.asked, self.characters = self.asked + 1, self.characters + size
         try:
             answer = await asyncio.wait_for(self._model.complete(messages, SCHEMA), self._timeout)
@@ -221,12 +199,13 @@ class ModelWriter:
 
 
 def _told(said: Said) -> dict[str, Any]:
+    def day(when: float) -> str:
+        return datetime.fromtimestamp(when, UTC).date().isoformat()
+
     return {
-        "date": datetime.fromtimestamp(said.at, UTC).date().isoformat(),
+        "date": day(said.at),
         "user": said.user,
         "before": [{"role": role, "text": text} for role, text in said.before],
         "own_sentences": list(said.own),
-        "memories": [
-            {**asdict(one), "since": datetime.fromtimestamp(one.since, UTC).date().isoformat()} for one in said.known
-        ],
+        "memories": [{**asdict(one), "since": day(one.since)} for one in said.known],
     }

@@ -39,17 +39,11 @@ def counted(done: str) -> Callable[..., None]:
 
 def stats(out: Out, found: Stats) -> None:
     skills, shared = found.nodes.get("skill", 0), found.shared
+    told = f"{shared:,} shared, {skills - shared:,} private; {found.past_versions:,} past versions"
+    others = sorted((kind, count) for kind, count in found.nodes.items() if kind != "skill")
     rows = [
-        [
-            "skills",
-            f"{skills:,}",
-            f"{shared:,} shared, {skills - shared:,} private; {found.past_versions:,} past versions",
-        ],
-        *(
-            [f"{kind}s" if kind[-1] != "y" else f"{kind[:-1]}ies", f"{count:,}", ""]
-            for kind, count in sorted(found.nodes.items())
-            if kind != "skill"
-        ),
+        ["skills", f"{skills:,}", told],
+        *([f"{kind}s" if kind[-1] != "y" else f"{kind[:-1]}ies", f"{count:,}", ""] for kind, count in others),
         *([kind, f"{count:,}", "edges"] for kind, count in sorted(found.edges.items())),
         ["communities", " ".join(f"{count:,}" for count in found.communities) or "none yet", "from the widest level"],
         ["on disk", f"{found.bytes_on_disk / 1e6:,.1f} MB", f"tenant {found.tenant}"],
@@ -74,16 +68,10 @@ def hits(out: Out, found: Sequence[Hit], *, why: bool, **given: Any) -> None:
 def _reasons(out: Out, hits: Sequence[Hit]) -> None:
     """Print what each term adds to the scores. Terms that add nothing to any of them are left out."""
     terms = [name for name in hits[0].why.points if any(round(hit.why.points[name], 3) for hit in hits)]
-    rows = [
-        [
-            hit.skill.id,
-            one_line(hit.skill.text),
-            f"{hit.score:.3f}",
-            *(f"{hit.why.points[name]:+.3f}" if round(hit.why.points[name], 3) else "" for name in terms),
-            hit.why.path,
-        ]
-        for hit in hits
-    ]
+    rows = []
+    for hit in hits:
+        adds = [f"{hit.why.points[name]:+.3f}" if round(hit.why.points[name], 3) else "" for name in terms]
+        rows.append([hit.skill.id, one_line(hit.skill.text), f"{hit.score:.3f}", *adds, hit.why.path])
     out.table(["skill", "text", "score", *terms, "found"], rows, right=range(2, 3 + len(terms)))
 
 
@@ -97,30 +85,19 @@ def skills(out: Out, found: Sequence[Skill], **given: Any) -> None:
 
 
 def versions(out: Out, history: SkillHistory, **given: Any) -> None:
-    rows = [
-        [
-            str(one.number),
-            _day(one.valid_from),
-            "" if one.valid_to is None else _day(one.valid_to),
-            one.visibility,
-            one_line(one.text),
-        ]
-        for one in history.versions
-    ]
+    rows = []
+    for one in history.versions:
+        span = _day(one.valid_from), "" if one.valid_to is None else _day(one.valid_to)
+        rows.append([str(one.number), *span, one.visibility, one_line(one.text)])
     out.table(["version", "from", "to", "visible", "text"], rows)
 
 
 def learned(out: Out, answers: Sequence[Learned], **given: Any) -> None:
-    rows = [
-        [
-            one.trajectory,
-            "known already" if one.known_already else " ".join(f"+{skill}" for skill in one.added) or "nothing new",
-            " ".join(one.merged),
-            " ".join(one.retired),
-            f"{len(one.complements)} complements",
-        ]
-        for one in answers
-    ]
+    rows = []
+    for one in answers:
+        new = "known already" if one.known_already else " ".join(f"+{skill}" for skill in one.added) or "nothing new"
+        changed = " ".join(one.merged), " ".join(one.retired), f"{len(one.complements)} complements"
+        rows.append([one.trajectory, new, *changed])
     out.table(["trajectory", "learned", "merged into", "retired", "edges"], rows)
 
 

@@ -1,14 +1,6 @@
 """`agentfw memory`: read, edit, move and clean up a skill graph, without a run.
 
-Commands that only read never create a store or a tenant. A path or name that doesn't exist is an error, because it is
-probably a typo. `add`, `learn`, `import` and `serve` create what is missing.
-
-    agentfw memory add --owner ana --tool calendar "Offer the earliest slot first"
-    agentfw memory recall --user ana "which slot do I offer?"
-    agentfw memory stats --store runs/2026-11-21-inbox-7f3a19c4/skills.db
-
-Without `--store`, the graph is the one that `agentfw serve` keeps in this folder.
-
+Commands that only read never create a store or a tenant: a path or name that doesn't exist is probably a typo.
 `COMMANDS` declares each command: its parameters, which call of the graph it is, and how the answer is printed.
 
 This module is imported for `agentfw memory --help`, so each command imports what it needs.
@@ -20,7 +12,7 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import reduce
@@ -41,10 +33,8 @@ from . import translated_errors
 if TYPE_CHECKING:
     from agentfw_memory import NewSkill, SkillGraph
 
-_SERVERS = ("postgresql://", "postgres://")
-"""How the addresses of stores begin that are no files."""
-_LISTED = 10
-"""Maximum number of tenants that an error names."""
+_SERVERS = ("postgresql://", "postgres://")  # how the addresses of stores begin that are no files
+_LISTED = 10  # maximum number of tenants that an error names
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -131,10 +121,21 @@ class Subcommand:
 
 
 def _learned(graph: SkillGraph, tell: Callable[[str], object], trajectories: Any) -> list[Any]:
-    answers = []
-    for place, (trajectory, reward) in enumerate(_trajectories(trajectories), start=1):
+    answers: list[Any] = []
+    for number, line in enumerate(trajectories, start=1):
+        if not line.strip():
+            continue
         try:
-            answers.append(graph.learn(trajectory, reward))
+            record = json.loads(line.decode("utf-8-sig"))
+            reward = record.pop("reward")
+        except UnicodeDecodeError as error:
+            raise UsageError(f"line {number} is not UTF-8 text", fix="save the file as UTF-8") from error
+        except (ValueError, KeyError, AttributeError, TypeError) as error:
+            wrong = "has no reward" if isinstance(error, KeyError) else f"is not a trajectory ({error})"
+            raise UsageError(f"line {number} {wrong}", fix="write one JSON object per line, with a `reward`") from error
+        place = len(answers) + 1
+        try:
+            answers.append(graph.learn(record, reward))
             tell(f"learning: {place:,} trajectories")
         except ValueError as error:
             fix = f"correct it and run the command again; the {place - 1} before it are learned and stay learned"
@@ -153,16 +154,18 @@ def _prepared(graph: SkillGraph, tell: object) -> dict[str, Any]:
 
 
 def _exported(graph: SkillGraph, tell: object, path: Path, skills: bool) -> dict[str, Any]:
-    with _writing(path):
+    from agentfw_memory.graph.exchange.skill_folders import is_reviewed, write_skill_folders
+
+    try:
         if not skills:
             return {"path": str(path), "rows": graph.admin.export_jsonl(path)}
-        from agentfw_memory.graph.exchange.skill_folders import is_reviewed, write_skill_folders
-
         every = [skill for owner in graph.admin.owners() for skill in graph.skills(owner=owner)]
         reviewed = [(skill, graph.history(skill.id)) for skill in every if is_reviewed(skill)]
         if left_out := len(every) - len(reviewed):
             Out().note(f"{left_out:,} that nobody has reviewed are left out; review them: agentfw memory review ID")
         return {"path": str(path), "skills": len(write_skill_folders(path, reviewed))}
+    except OSError as error:
+        raise UsageError(f"can't write {path}: {error.strerror}", fix="choose another path") from error
 
 
 def _reviewed(graph: SkillGraph, tell: object, skills: tuple[str, ...]) -> list[Any]:
@@ -357,16 +360,12 @@ def _add(one: Subcommand) -> None:
 
 def _answered(out: Out, answer: Any, show: Callable[..., None], **given: Any) -> None:
     """Print an answer, as JSON if that was asked for."""
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, list):
-            return [plain(one) for one in value]
-        return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
-
-    if out.json:
-        out.data(plain(answer))
-    else:
+    if not out.json:
         show(out, answer, **given)
+    elif isinstance(answer, list):
+        out.data([asdict(one) for one in answer])
+    else:
+        out.data(answer if isinstance(answer, dict) else asdict(answer))
 
 
 for _one in COMMANDS:
@@ -397,8 +396,7 @@ def import_(words: tuple[str, ...], owner: str, yes: bool, embedder: str, store:
     path = Path(words[-1])
     if not path.exists():
         raise UsageError(f"there is no {path}", fix="check the path")
-    what = "rows"
-    new: list[NewSkill] = []
+    what, new = "rows", list["NewSkill"]()
     if words[0] == "skills":
         from agentfw.host.trust import allow_folder, require_trusted_folder
         from agentfw_memory.graph.exchange.skill_folders import as_new_skill, read_skill_folders
@@ -478,9 +476,8 @@ def _must_exist(store: str, tenant: str) -> None:
 
     server = store.startswith(_SERVERS)
     if not server and not Path(store.rpartition("://")[2]).is_file():
-        raise UsageError(
-            f"there is no store {store}", fix="pass --store PATH: agentfw serve has RUNS/memory.db, a run RUN/skills.db"
-        )
+        problem = f"there is no store {store}"
+        raise UsageError(problem, fix="pass --store PATH: agentfw serve has RUNS/memory.db, a run RUN/skills.db")
     with translated_errors():
         known = SkillGraph.tenants(store)
     if tenant in known:
@@ -490,26 +487,3 @@ def _must_exist(store: str, tenant: str) -> None:
     fix = f"pass --tenant {near[0]}; " if near else ""
     fix += f"its tenants are {listed}" if known else "it has no tenants yet; `agentfw memory add` creates one"
     raise UsageError(f'there is no tenant "{tenant}" in {"the server" if server else store}', fix=fix)
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise UsageError(f"can't write {path}: {error.strerror}", fix="choose another path") from error
-
-
-def _trajectories(file: Any) -> Iterator[tuple[dict[str, Any], float]]:
-    for number, line in enumerate(file, start=1):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line.decode("utf-8-sig"))
-            reward = record.pop("reward")
-        except UnicodeDecodeError as error:
-            raise UsageError(f"line {number} is not UTF-8 text", fix="save the file as UTF-8") from error
-        except (ValueError, KeyError, AttributeError, TypeError) as error:
-            wrong = "has no reward" if isinstance(error, KeyError) else f"is not a trajectory ({error})"
-            raise UsageError(f"line {number} {wrong}", fix="write one JSON object per line, with a `reward`") from error
-        yield record, reward

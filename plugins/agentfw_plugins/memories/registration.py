@@ -20,5 +20,5 @@ REGISTRATION = Registration(
             extra="memory",
             needs=("igraph",),
         ),
-    ],
+    ]
 )

@@ -1,20 +1,14 @@
 """The memory `skillgraph`: recalls matching skills before acting, and turns good episodes into skills.
 
-What a user says of themselves in a conversation is kept at once, in their own words (`hear`), and shown with its date.
-What they ask to forget is shown as such, and deleted if their next message in the conversation says yes.
-In an episode, what the user says becomes a wish, and calls that worked become a way. An observation is the user's own
-words if the environment marks it with `by="user"` (its `said` if there is one, else its text). What anybody else
-writes, in a mail or in an answer of a tool, never becomes part of a skill. `scenarios` in an observation's data says
-what the episode is about. Without it, the environment's name does.
-
-An episode counts once. It is recorded under the run, its own id and its user, so handing the same episode over again
-changes nothing, also when several runs share one store.
-
-    agentfw run inbox --memory skillgraph
     agentfw run calendar --memory skillgraph --set memory.skillgraph.path=team.db --set memory.skillgraph.ablation=B1
 
-A skill appears in the prompt with its id, tools and scenarios. The skills that an episode was shown are read from its
-messages, as they were recalled, so a resumed run learns the same. Those that it followed count as used.
+What a user says of themselves in a conversation is kept at once (`hear`). What they ask to forget is deleted if their
+next message says yes. In an episode, what the user says becomes a wish, and calls that worked become a way. An
+observation is the user's own words if the environment marks it with `by="user"`. What anybody else writes, in a mail or
+in an answer of a tool, never becomes part of a skill.
+
+An episode counts once, under the run, its own id and its user. The skills that it was shown are read from its messages,
+as they were recalled, so a resumed run learns the same. Those that it followed count as used.
 """
 
 from __future__ import annotations
@@ -24,6 +18,7 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -65,17 +60,12 @@ logger = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
 
-_PLAIN = GraphSettings()
 _EVERYONE = "everyone"
-_LONGEST_QUERY = 2_000
-"""Maximum length of a query made from an observation."""
+_LONGEST_QUERY = 2_000  # maximum length of a query made from an observation
 _LONGEST_OUTCOME = 10_000
-_EMBEDDED_AT_ONCE = 2
-"""Number of texts that take no longer than a recall, which embeds its query, too."""
-_ALWAYS_SHOWN = 2
-"""Number of wishes about every answer that are shown though nothing in the question asks for them."""
-_MOST_TO_FORGET = 1_000
-"""Number of conversations whose requests to forget are kept."""
+_EMBEDDED_AT_ONCE = 2  # number of texts that take no longer than a recall, which embeds its query, too
+_ALWAYS_SHOWN = 2  # number of wishes about every answer that are shown though nothing in the question asks for them
+_MOST_TO_FORGET = 1_000  # number of conversations whose requests to forget are kept
 _TO_FORGET = "the user asks to forget this; it goes if you ask them and their next message says yes"
 _UNKEPT = re.compile("[\x00\ud800-\udfff]")
 _SHOWN = re.compile(r"^- (s\d+): ", re.MULTILINE)
@@ -89,8 +79,7 @@ _LIBRARY_ONLY = ("resolutions", "longest_text", "power_safe")
 
 class _StoreSettings(Settings):
     path: str = Field(
-        "",
-        description="File or address (such as postgresql://) of the store. Default: skills.db in the run's folder.",
+        "", description="File or address (such as postgresql://) of the store. Default: skills.db in the run's folder."
     )
     tenant: str = Field("agentfw", min_length=1, description="Tenant whose graph is used. Tenants share nothing.")
     embedder: str = Field(
@@ -101,16 +90,13 @@ class _StoreSettings(Settings):
     )
 
 
-def _declared() -> dict[str, Any]:
-    """The graph's own settings, as the library declares them."""
-    declared: dict[str, FieldInfo] = vars(GraphSettings)["__pydantic_fields__"]
-    return {name: (field.annotation, field) for name, field in declared.items() if name not in _LIBRARY_ONLY}
-
-
 if TYPE_CHECKING:
     _GraphFields = _StoreSettings
 else:
-    _GraphFields = create_model("_GraphFields", __base__=_StoreSettings, __module__=__name__, **_declared())
+    # The graph's own settings, as the library declares them.
+    _DECLARED: dict[str, FieldInfo] = vars(GraphSettings)["__pydantic_fields__"]
+    _OWN = {name: (field.annotation, field) for name, field in _DECLARED.items() if name not in _LIBRARY_ONLY}
+    _GraphFields = create_model("_GraphFields", __base__=_StoreSettings, __module__=__name__, **_OWN)
 
 
 class SkillGraphSettings(_GraphFields):
@@ -158,7 +144,7 @@ class SkillGraphSettings(_GraphFields):
 
     def for_graph(self) -> GraphSettings:
         """The graph's settings: those of the ablation, overridden by what is set here."""
-        base = GraphSettings.ablation(self.ablation) if self.ablation else _PLAIN
+        base = GraphSettings.ablation(self.ablation) if self.ablation else GraphSettings()
         known = {field.name for field in fields(GraphSettings)}
         return replace(base, **{name: getattr(self, name) for name in self.model_fields_set & known})
 
@@ -176,10 +162,10 @@ class SkillGraphMemory(Memory):
         self._opening = threading.Lock()
         self._away = False
         self.writer_model = ServerModel(self.settings) if self.settings.writer_url else None
-        timeout = self.settings.writer_timeout
         extractor = self.settings.extractor
         self._extractor = function_at(extractor, "memory.skillgraph.extractor") if extractor else None
-        self._writer = None if self.writer_model is None else ModelWriter(self.writer_model, timeout=timeout)
+        model, timeout = self.writer_model, self.settings.writer_timeout
+        self._writer = None if model is None else ModelWriter(model, timeout=timeout)
         self._to_forget: dict[tuple[str, str], tuple[str, ...]] = {}
         """What a user has just asked to forget in a conversation. It goes if their next message says yes."""
         self._met: dict[str, str] = {}
@@ -216,15 +202,16 @@ class SkillGraphMemory(Memory):
         always = [skill for skill in always if skill.id not in known][: query.limit // 2]
         going = await self._called(lambda: self.graph.asked_to_forget(query.text, user=user))
         about = {skill.id: _TO_FORGET for skill in going}
-        shown = await self._cases(query, user)
-        found = [
-            Recollection(
-                _shown(one.skill, one.newer, about.pop(one.skill.id, "")),
-                one.score,
-                {"skill": one.skill.id, **_reasons(one.why)},
-            )
-            for one in hits[: query.limit - len(always) - len(shown)]
-        ]
+        shown, most = list[Case](), min(self.settings.cases, query.limit)
+        if most:
+            asked, tokens, bad = _kept(query.text, _LONGEST_QUERY), self.settings.case_tokens, self.settings.bad_cases
+            shown = await self._called(lambda: self.graph.cases(asked, user=user, k=most, tokens=tokens, bad=bad))
+        found = []
+        for hit in hits[: query.limit - len(always) - len(shown)]:
+            line = _shown(hit.skill, hit.newer, about.pop(hit.skill.id, ""))
+            # Not asdict: it copies deeply, which takes as long as the search itself.
+            why = {field.name: getattr(hit.why, field.name) for field in fields(Why)}
+            found.append(Recollection(line, hit.score, {"skill": hit.skill.id, **why}))
         rest = [skill for skill in going if skill.id in about] + [skill for skill in always if skill.id not in about]
         found += [Recollection(_shown(one, "", about.get(one.id, "")), 0.0, {"skill": one.id}) for one in rest]
         # Last, because a model copies best what it has read last.
@@ -267,12 +254,10 @@ class SkillGraphMemory(Memory):
         kept = [
             Remembered(one.id, one.text, one.valid_from, source=one.text if one.conversation else "") for one in skills
         ]
-        for skill in skills:
-            versions = self.graph.history(skill.id).versions[:-1] if skill.corrections else ()
-            kept += [
-                Remembered(f"{skill.id}.{place}", one.text, one.valid_from, one.valid_to)
-                for place, one in enumerate(versions, start=1)
-            ]
+        for skill in (one for one in skills if one.corrections):
+            for place, version in enumerate(self.graph.history(skill.id).versions[:-1], start=1):
+                span = version.valid_from, version.valid_to
+                kept.append(Remembered(f"{skill.id}.{place}", version.text, *span))
         return sorted(kept, key=lambda one: -(one.since or 0.0))
 
     async def correct(self, user: str, item: str, text: str) -> Remembered:
@@ -287,9 +272,8 @@ class SkillGraphMemory(Memory):
 
     async def forget(self, user: str) -> Mapping[str, int]:
         if self.settings.one_list:
-            raise UsageError(
-                "a list of all users doesn't know who said what, so it can't forget a user", fix="delete the store"
-            )
+            problem = "a list of all users doesn't know who said what, so it can't forget a user"
+            raise UsageError(problem, fix="delete the store")
         self._met.pop(user, None)
         receipt = await self._called(lambda: self.graph.forget(user))
         return {name: count for name, count in asdict(receipt).items() if name != "user"}
@@ -319,17 +303,6 @@ class SkillGraphMemory(Memory):
                 )
             return self._opened
 
-    # Within
-
-    async def _cases(self, query: Query, user: str) -> list[Case]:
-        settings, most = self.settings, min(self.settings.cases, query.limit)
-        if not most:
-            return []
-        text, tokens = _kept(query.text, _LONGEST_QUERY), settings.case_tokens
-        return await self._called(
-            lambda: self.graph.cases(text, user=user, k=most, tokens=tokens, bad=settings.bad_cases)
-        )
-
     async def _hits(self, text: str, user: str, count: int, scenarios: Sequence[str]) -> list[Hit]:
         try:
             hits = await self._called(lambda: self.graph.recall(text, user=user, k=count, scenario=scenarios))
@@ -346,10 +319,8 @@ class SkillGraphMemory(Memory):
         return hits
 
     async def _called(self, call: Callable[[], Answer], *, slow: bool = False) -> Answer:
-        """Call in another thread if the call is slow or the store is on a server, which may keep a caller waiting.
-
-        A file answers at once, and episodes that take turns in a fixed order make a run repeatable.
-        """
+        """Call in another thread if the call is slow or the store is on a server, which may keep a caller waiting. A
+        file answers at once, and episodes that take turns in a fixed order make a run repeatable."""
         with translated_errors():
             slow = slow or "://" in str(self._where)
             return await asyncio.to_thread(call) if slow else call()
@@ -400,19 +371,14 @@ class SkillGraphMemory(Memory):
     def _recalled(self, episode: Episode) -> list[Skill]:
         """The skills that the agent was shown, read from its messages."""
         found: dict[str, Skill] = {}
-        for message in episode.messages:
-            if message.role not in ("user", "system"):  # sessions have it in the system message
-                continue
-            for shown in _SHOWN.finditer(message.content):
-                if shown[1] in found:
-                    continue
-                try:
-                    skill = self.graph.get(shown[1])
-                except UnknownSkillError:
-                    continue
-                # Other text may look similar; only the skill's own text counts.
-                if message.content.startswith(_line(skill), shown.end()):
-                    found[shown[1]] = skill
+        # Sessions have them in the system message.
+        for text in (message.content for message in episode.messages if message.role in ("user", "system")):
+            for shown in _SHOWN.finditer(text):
+                with suppress(UnknownSkillError):
+                    skill = found.get(shown[1]) or self.graph.get(shown[1])
+                    # Other text may look similar; only the skill's own text counts.
+                    if text.startswith(_line(skill), shown.end()):
+                        found[shown[1]] = skill
         return list(found.values())
 
 
@@ -425,11 +391,6 @@ def _case(episode: Episode, rated: bool) -> tuple[str, str]:
     place = newest.get("turn")
     turn = episode.turns[place if isinstance(place, int) and place < len(episode.turns) else -1]
     return turn.said or turn.text, str(newest.get("correction") or "")
-
-
-def _reasons(why: Why) -> dict[str, object]:
-    # Not asdict: it copies deeply, which takes as long as the search itself.
-    return {field.name: getattr(why, field.name) for field in fields(Why)}
 
 
 def _shown(skill: Skill, newer: str = "", note: str = "") -> str:
@@ -452,10 +413,8 @@ def _line(skill: Skill) -> str:
 def _steps(episode: Episode) -> Iterator[Step]:
     """The agent's calls and whether each was carried out."""
     failed = episode.failed_calls
-    for turn in episode.turns:
-        for call in turn.calls:
-            if _is_name(call.name):
-                yield Step(call.name, call.name, call.id not in failed)
+    for call in (call for turn in episode.turns for call in turn.calls if _is_name(call.name)):
+        yield Step(call.name, call.name, call.id not in failed)
 
 
 def _follows(episode: Episode, skill: Skill) -> bool:
@@ -490,12 +449,8 @@ def _kept(text: str, longest: int) -> str:
 
 
 class ServerModel:
-    """The model of the graph's writer, on an OpenAI-compatible server: by default the first that the server lists.
-
-    The writer sends one request for each message, and gets an answer in the form of a JSON schema, which it checks
-    itself. What fails here, such as a server that is away or the tokens that are used up, makes it keep what was said.
-    `tokens` says what was used so far.
-    """
+    """The model of the graph's writer, on an OpenAI-compatible server: by default the first that the server lists. What
+    fails here, such as a server that is away, makes the writer keep what was said. `tokens` were used so far."""
 
     def __init__(self, settings: SkillGraphSettings) -> None:
         asked: dict[str, object] = {"base_url": settings.writer_url, "model": settings.writer_model}
@@ -516,10 +471,10 @@ class ServerModel:
         if self._most_tokens and self.tokens >= self._most_tokens:
             raise RuntimeError(f"{self.tokens} tokens are used, of {self._most_tokens} allowed")
         longest = min(LONGEST_ANSWER, self._most_tokens - self.tokens) if self._most_tokens else LONGEST_ANSWER
-        conversation = [Message(one["role"], one["content"]) for one in messages]
-        sampling = Sampling(temperature=0.0, max_tokens=longest)
+        asked = [Message(one["role"], one["content"]) for one in messages]
+        request = Request(asked, sampling=Sampling(temperature=0.0, max_tokens=longest), schema=schema)
         try:
-            generation = await self._policy.generate(Request(conversation, sampling=sampling, schema=schema))
+            generation = await self._policy.generate(request)
         finally:
             await self._policy.close()  # the next message may be heard in another event loop
         self.name = generation.version

@@ -1,9 +1,7 @@
 """What people think of recorded episodes: stars, tags, notes, ratings and corrections, in a journal beside the record.
 
-`annotations.jsonl` is in the folder of each run, and so is `findings.jsonl`, with what scans have found. The record
-itself is never changed. A line is about an episode, about one of its turns, or about the whole run, and the newest line
-of a kind holds. `agentfw train --from RUN` learns from ratings and corrections as from feedback that a gateway was
-given.
+`annotations.jsonl` is in the folder of each run, and so is `findings.jsonl`, with what scans have found. A line is
+about an episode, about one of its turns, or about the whole run, and the newest line of a kind holds.
 
     annotate(run, Target("", "00003-0", 2, "ada"), "rating", "4")
     read_annotations(run)[("", "00003-0", 2)].rating        # 4
@@ -26,8 +24,7 @@ from agentfw.runs import Journal, read_journal
 
 FILE, FINDINGS = "annotations.jsonl", "findings.jsonl"
 RATINGS = range(1, 6)
-_LONGEST = 100_000
-"""Characters of a note or a correction."""
+_LONGEST = 100_000  # characters of a note or a correction
 
 
 class Target(NamedTuple):
@@ -128,32 +125,22 @@ def _read(run: Path, changed: tuple[tuple[int, int], ...]) -> Annotations:
     return found
 
 
-def with_annotations(episode: Episode, run: Path, place: str = "") -> Episode:
-    """The episode with its ratings, corrections and notes as feedback, behind what was recorded."""
-    said = [
-        (turn, marks)
-        for (where, name, turn), marks in read_annotations(run).items()
-        if (where, name) == (place, episode.id)
-    ]
-    events = [
-        Event(episode.ended, "observation", "feedback", _feedback(marks, turn))
-        for turn, marks in sorted(said, key=lambda one: one[1].at)
-        if marks.is_rated or marks.note
-    ]
-    return replace(episode, events=[*episode.events, *events]) if events else episode
-
-
-def _feedback(marks: Marks, turn: int | None) -> dict[str, object]:
-    value = (marks.rating - 3) / 2 if marks.rating is not None else -1.0 if marks.correction else None
-    text = marks.note or marks.correction
-    return {"value": value, "turn": turn, "correction": marks.correction, "text": text, "at": marks.at}
+def with_annotations(episode: Episode, run: Path) -> Episode:
+    """An episode of the run itself with its ratings, corrections and notes as feedback, behind what was recorded."""
+    every, events = read_annotations(run).items(), list(episode.events)
+    said = [(turn, marks) for (place, name, turn), marks in every if (place, name) == ("", episode.id)]
+    for turn, marks in sorted(said, key=lambda one: one[1].at):
+        if marks.is_rated or marks.note:
+            value = (marks.rating - 3) / 2 if marks.rating is not None else -1.0 if marks.correction else None
+            about = {"value": value, "turn": turn, "correction": marks.correction}
+            about |= {"text": marks.note or marks.correction, "at": marks.at}
+            events.append(Event(episode.ended, "observation", "feedback", about))
+    return replace(episode, events=events) if len(events) > len(episode.events) else episode
 
 
 def marked_in(root: Path, runs: Mapping[str, int], places: Mapping[str, int]) -> Callable[[int, str, str], bool]:
-    """Tells whether an episode, of the place with this number, has a mark: on itself or on one of its turns.
-
-    `runs` and `places` are the numbers of the folders below `root`.
-    """
+    """Tells whether an episode, of the place with this number, has a mark: on itself or on one of its turns. `runs` and
+    `places` are the numbers of the folders below `root`."""
     found: dict[tuple[int, str], list[Marks]] = {}
     for folder in runs:
         for (place, episode, _), marks in read_annotations(root / folder).items():

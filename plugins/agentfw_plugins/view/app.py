@@ -6,6 +6,7 @@ import asyncio
 import re
 import sqlite3
 from collections.abc import Awaitable, Callable, Mapping
+from copy import copy
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -17,15 +18,7 @@ from .difference import Pair, Side, pairs_of
 from .episode_view import EpisodeView
 from .index import Index, Seen
 from .pages import Links, Pages
-from .rating_queue import (
-    Command,
-    add_task,
-    asking_again,
-    next_unrated,
-    rated_runs,
-    save_filter,
-    saved_filters,
-)
+from .rating_queue import Command, add_task, asking_again, next_unrated, rated_runs, save_filter, saved_filters
 from .search import Filter, choices, divided, episode_at, find, of_task, run_at, run_rows, select, stage_rows, trainings
 from .waterfall import steps_of
 
@@ -43,12 +36,9 @@ if TYPE_CHECKING:
     from agentfw import Host
 
 _HOSTS = ("localhost", "127.0.0.1")
-_RUNS = 12
-"""Runs that the first page lists. The filter has all."""
-_STAGES = 16
-"""Evaluations and rollouts that the page of a run lists, unless all are asked for."""
-_SUGGESTED = 20
-"""The newest runs among which two are looked for that can be compared."""
+_RUNS = 12  # runs that the first page lists. The filter has all
+_STAGES = 16  # evaluations and rollouts that the page of a run lists, unless all are asked for
+_SUGGESTED = 20  # the newest runs among which two are looked for that can be compared
 _WITHIN = re.compile(r"[\w.~%-][\w./~%-]*(\?[\w.~%+=&/:-]*)?(#[\w-]*)?|(\?[\w.~%+=&/:-]*)?")
 """An address below these pages."""
 _PRIVATE = {
@@ -63,10 +53,8 @@ class Viewer:
     """The application."""
 
     def __init__(self, index: Index, host: Host, *, of_gateway: str = "", allow_start: bool = False) -> None:
-        """A gateway has these pages one level below its own. `of_gateway` is its run.
-
-        With `allow_start`, the pages start trainings, and ask questions again.
-        """
+        """A gateway has these pages one level below its own. `of_gateway` is its run. With `allow_start`, the pages
+        start trainings, and ask questions again."""
         self.index, self.host, self.of_gateway = index, host, of_gateway
         self.started = list[Command]() if allow_start else None
         self.pages = Pages(Links(), host, self.started)
@@ -81,10 +69,8 @@ class Viewer:
             "/news": self._news,
         }
         self.handlers = {path: self._guarded(answer) for path, answer in paths.items()}
-        self.changes = {
-            path: self._guarded(answer, changes=True)
-            for path, answer in {"/annotate": self._annotate, "/save": self._save, "/start": self._start}.items()
-        }
+        posted = {"/annotate": self._annotate, "/save": self._save, "/start": self._start}
+        self.changes = {path: self._guarded(answer, changes=True) for path, answer in posted.items()}
         """What is posted: pages of this server alone may do so."""
         routes = [Route(path, answer) for path, answer in self.handlers.items()]
         routes += [Route(path, answer, methods=["POST"]) for path, answer in self.changes.items()]
@@ -99,30 +85,33 @@ class Viewer:
             if not self.of_gateway and request.url.hostname not in _HOSTS:
                 return PlainTextResponse("this page is for this machine only", 403)
             if changes:
-                if not _is_ours(request):
+                # A page of this server posts this, or a program that is no browser.
+                if (origin := request.headers.get("origin")) is not None:
+                    is_ours = urlsplit(origin).netloc == request.headers.get("host")
+                else:
+                    is_ours = request.headers.get("sec-fetch-site", "same-origin") == "same-origin"
+                if not is_ours:
                     return PlainTextResponse("only the pages of this server may change anything", 403)
                 body = await request.body()
                 request.state.form = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
-            folders = str(request.path_params.get("name", "")).split("/") if "name" in request.path_params else []
-            base = "/".join([".."] * len(folders)) or "."
-            pages = self.pages.seen_from(Links(base, of_gateway=self.of_gateway))
+            depth = request.path_params["name"].count("/") + 1 if "name" in request.path_params else 0
+            base = "/".join([".."] * depth) or "."
+            pages = copy(self.pages)
+            pages.links = Links(base, of_gateway=self.of_gateway)  # as seen from this page
             try:
                 found = await asyncio.to_thread(answer, request, pages)
-            except UnknownNameError as error:
-                found = self._html(pages.problem(error.message, error.fix, self.index.look(0)), 404)
             except (AgentfwError, sqlite3.OperationalError) as error:
-                fix = getattr(error, "fix", "change the filter")
-                message = getattr(error, "message", str(error))
-                found = self._html(pages.problem(message, fix, self.index.look(0)), 400)
+                message, fix = getattr(error, "message", str(error)), getattr(error, "fix", "change the filter")
+                status = 404 if isinstance(error, UnknownNameError) else 400
+                found = self._html(pages.problem(message, fix, self.index.look(0)), status)
             found.headers.update(_PRIVATE)
             return found
 
         return guarded
 
     def _html(self, page: str, status: int = 200) -> Response:
-        policy = f"{self.pages.policy}; frame-ancestors 'none'"
-        content = page.encode("utf-8", "replace")
-        return Response(content, status, {"content-security-policy": policy}, "text/html; charset=utf-8")
+        policy = {"content-security-policy": f"{self.pages.policy}; frame-ancestors 'none'"}
+        return Response(page.encode("utf-8", "replace"), status, policy, "text/html; charset=utf-8")
 
     # -- pages ---------------------------------------------------------------------------------------------------------
 
@@ -131,27 +120,23 @@ class Viewer:
         if "" in request.query_params.values():
             # a form sends its empty fields
             return RedirectResponse(f"{pages.links.home}{wanted.address()}".removesuffix("?"))
-        seen = self.index.look()
+        seen, everything = self.index.look(), "runs" in request.query_params
         with self.index.reading() as rows:
-            everything = "runs" in request.query_params
             found, runs = find(rows, wanted), run_rows(rows, -1 if everything else _RUNS + 1)
             for row in found.rows:
                 run, place = self.index.run_of(row)
                 row["marks"] = read_annotations(run).get((place, row["episode"], None))
-            saved = saved_filters(self.index.root)
-            values = {"found": found, "runs": runs, "choices": choices(rows), "saved": saved, "seen": seen}
-            page = pages.filled("episodes.html", wanted=wanted, most=len(runs) if everything else _RUNS, **values)
-        return self._html(page)
+            values = {"found": found, "runs": runs, "choices": choices(rows), "seen": seen}
+            values |= {"saved": saved_filters(self.index.root), "most": len(runs) if everything else _RUNS}
+        return self._html(pages.filled("episodes.html", wanted=wanted, **values))
 
     def _episode(self, request: Request, pages: Pages) -> Response:
-        seen = self.index.look()
+        seen, whole = self.index.look(), "whole" in request.query_params
         with self.index.reading() as rows:
-            row = episode_at(rows, request.path_params["name"])
-            view = EpisodeView.read(self.index, row, rows)
-            others = of_task(rows, row)
+            view = EpisodeView.read(self.index, episode_at(rows, request.path_params["name"]), rows)
             steps = steps_of(self.index, view, rows, pages.links.episode)
-            whole = "whole" in request.query_params
             trained = trainings(rows) if self.started is not None else []
+            others = of_task(rows, view.row)
             page = pages.episode(view, others, steps, whole=whole, seen=seen, trainings=trained)
         return self._html(page)
 
@@ -174,10 +159,8 @@ class Viewer:
 
     def _pair(self, request: Request, pages: Pages) -> Response:
         with self.index.reading() as rows:
-            left, right = (
-                EpisodeView.read(self.index, episode_at(rows, request.query_params.get(name, "")), rows)
-                for name in ("left", "right")
-            )
+            found = [episode_at(rows, request.query_params.get(name, "")) for name in ("left", "right")]
+            left, right = (EpisodeView.read(self.index, row, rows) for row in found)
         return self._html(pages.pair(left, right))
 
     def _runs(self, request: Request, pages: Pages) -> Response:
@@ -187,7 +170,14 @@ class Viewer:
             chosen = [request.query_params.get(name, "") for name in ("left", "right")]
             if not all(chosen):
                 chosen = _suggested(rows, known, chosen[1] or chosen[0])
-            sides = [_side(self.index, rows, name, known) for name in chosen]
+            sides = list[Side]()
+            for name in chosen:
+                if name not in known:
+                    raise UnknownNameError("run", name, list(known), fix="choose one of the list")
+                run, stage, number = known[name]
+                played = select(rows, Filter(run=run, stage=f"{stage} {number}" if stage else "run"))
+                folder = RunFolder.open(self.index.root / played[0]["run_folder"])
+                sides.append(Side(name, folder, number if stage else None, played))
         table, pairs, problem = list[ComparedFigure](), list[Pair](), ""
         figure = request.query_params.get("figure", "")
         if sides:
@@ -219,15 +209,14 @@ class Viewer:
     def _annotate(self, request: Request, pages: Pages) -> Response:
         """Write what somebody thinks of an episode or one of its turns, and go on with the page that `back` names."""
         form = request.state.form
-        turn = form.get("turn", "")
         with self.index.reading() as rows:
             if form.get("episode"):
-                row = episode_at(rows, form["episode"])
+                row, turn = episode_at(rows, form["episode"]), form.get("turn", "")
                 run, place = self.index.run_of(row)
                 target = Target(place, row["episode"], int(turn) if turn.isdecimal() else None, row["user"] or "")
             else:
-                found = run_at(rows, form.get("run", ""))
-                run, target = self.index.root / found["folder"], Target("", "", None, "")
+                run = self.index.root / run_at(rows, form.get("run", ""))["folder"]
+                target = Target("", "", None, "")
         now = read_annotations(run).get(target[:3], Marks())
         for kind in ("star", "tag", "untag", "note", "rating", "correction"):
             # A form sends all of its fields, also those that say nothing new.
@@ -252,13 +241,12 @@ class Viewer:
         if self.started is None:
             raise UsageError("these pages may start nothing", fix="allow it: agentfw view --allow-start")
         with self.index.reading() as rows:
+            words = ["train", "--from", form.get("train", ""), "--model", form.get("model", "")]
+            leads_to = "/run/{run}"
             if form.get("ask"):
                 row = episode_at(rows, form["ask"])
                 sides = urlencode({"left": form["ask"], "right": ""}, safe="/")
                 words, leads_to = asking_again(row, form), f"/pair?{sides}{{run}}/{row['episode']}"
-            else:
-                words = ["train", "--from", form.get("train", ""), "--model", form.get("model", "")]
-                leads_to = "/run/{run}"
         self.started.append(Command(words, self.index, leads_to, form.get("prompt", "")))
         return self._back(request, pages)
 
@@ -273,14 +261,6 @@ class Viewer:
     def _news(self, request: Request, pages: Pages) -> Response:
         """Changes when there is something new."""
         return JSONResponse(self.index.look())
-
-
-def _is_ours(request: Request) -> bool:
-    """Whether a page of this server posts this, or a program that is no browser."""
-    origin = request.headers.get("origin")
-    if origin is None:
-        return request.headers.get("sec-fetch-site", "same-origin") == "same-origin"
-    return urlsplit(origin).netloc == request.headers.get("host")
 
 
 _Sides = Mapping[str, tuple[str, str, int]]
@@ -298,15 +278,13 @@ def _sides(rows: sqlite3.Connection) -> _Sides:
 
 
 def _suggested(rows: sqlite3.Connection, known: _Sides, wanted: str) -> list[str]:
-    """The two newest that have played a task in common, with the one that is wanted if one is.
-
-    Of a training, these are the first evaluation and the last.
-    """
+    """The two newest that have played a task in common, with the one that is wanted if one is. Of a training, these are
+    the first evaluation and the last."""
     names = list(known)
     if wanted and wanted not in known:
         return []
     since = names.index(wanted) if wanted else 0
-    near = [(name, _tasks(rows, *known[name])) for name in names[since : since + _SUGGESTED]]
+    near = [(name, set(map(tuple, rows.execute(_TASKS, known[name])))) for name in names[since : since + _SUGGESTED]]
     for place, (right, played) in enumerate(near[:1] if wanted else near):
         older, (run, *_) = near[place + 1 :], known[right]
         of_run = [one for one in reversed(older) if known[one[0]][0] == run and known[one[0]][1]]
@@ -316,18 +294,7 @@ def _suggested(rows: sqlite3.Connection, known: _Sides, wanted: str) -> list[str
     return []
 
 
-def _tasks(rows: sqlite3.Connection, run: str, stage: str, number: int) -> set[tuple[str, str]]:
-    found = rows.execute(
-        "SELECT DISTINCT e.environment, e.task FROM episodes e JOIN places p ON p.id = e.place"
-        " JOIN runs r ON r.id = e.run WHERE r.name = ? AND p.stage = ? AND p.number = ? AND e.task IS NOT NULL",
-        (run, stage, number),
-    )
-    return {(environment, task) for environment, task in found}
-
-
-def _side(index: Index, rows: sqlite3.Connection, name: str, known: _Sides) -> Side:
-    if name not in known:
-        raise UnknownNameError("run", name, list(known), fix="choose one of the list")
-    run, stage, number = known[name]
-    found = select(rows, Filter(run=run, stage=f"{stage} {number}" if stage else "run"))
-    return Side(name, RunFolder.open(index.root / found[0]["run_folder"]), number if stage else None, found)
+_TASKS = (
+    "SELECT DISTINCT e.environment, e.task FROM episodes e JOIN places p ON p.id = e.place"
+    " JOIN runs r ON r.id = e.run WHERE r.name = ? AND p.stage = ? AND p.number = ? AND e.task IS NOT NULL"
+)

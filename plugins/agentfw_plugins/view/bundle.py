@@ -1,8 +1,6 @@
 """Writes the pages of some runs into a folder, to be sent to somebody or put on any web server.
 
 The pages share a style sheet and a script, and open from disk. What is on no page of the folder has no link to it.
-
-    write_bundle(index, ["2026-11-21-inbox-7f3a19c4"], Path("site"))
 """
 
 from __future__ import annotations
@@ -53,11 +51,7 @@ class _FileLinks(Links):
 
 
 def write_bundle(
-    index: Index,
-    names: Sequence[str],
-    folder: Path,
-    host: Host,
-    tell: Callable[[int, int], object] = lambda done, of: None,
+    index: Index, names: Sequence[str], folder: Path, host: Host, tell: Callable[[int, int], object]
 ) -> int:
     """Write the pages of these runs. `tell` is given how many episodes of how many are done. Returns their number."""
     if folder.exists() and any(folder.iterdir()):

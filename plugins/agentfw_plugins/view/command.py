@@ -1,8 +1,5 @@
 """`agentfw view`: all recorded episodes on a page of this machine, or as a folder of pages.
 
-    agentfw view
-    agentfw view last --bundle site
-
 This module is imported for --help, so the command imports what it needs.
 """
 
@@ -26,8 +23,7 @@ if TYPE_CHECKING:
     from .index import Index
 
 _PORT = 8766
-_PAUSE = 0.5
-"""Seconds between two looks at how far the reading is."""
+_PAUSE = 0.5  # seconds between two looks at how far the reading is
 
 
 class _View(click.Command):
@@ -161,14 +157,13 @@ def scan(
     index = Index(root)
     with out.progress("reading the runs") as tell:
         index.refresh()
-        found = asyncio.run(
-            scan_runs(index, chosen, scanner, at_once, lambda done, of: tell(f"{done:,} of {of:,} episodes"))
-        )
+        scanned = scan_runs(index, chosen, scanner, at_once, lambda done, of: tell(f"{done:,} of {of:,} episodes"))
+        found = asyncio.run(scanned)
     if out.json:
-        out.data({"scan": scanner.name, "found": [one._asdict() for one in found]})
+        out.data({"scan": scanner.name, "found": [{"episode": one, "text": text} for one, text in found.items()]})
         return
     if found:
-        out.table(["episode", "found"], [[one.episode, one_line(one.text)] for one in found])
+        out.table(["episode", "found"], [[one, one_line(text)] for one, text in found.items()])
     out.line(f"{counted(len(found), 'episode')} with a finding; see: agentfw view {names[0]}")
 
 
@@ -178,9 +173,9 @@ async def _serve(index: Index, host: Host, names: list[str], port: int, allow_st
     from ..serving import serving
     from .app import Viewer
 
-    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     viewer = Viewer(index, host, allow_start=allow_start)
     async with serving(viewer.app, "127.0.0.1", port) as url:
         page = f"{url}/?run={quote(names[0])}" if len(names) == 1 else f"{url}/"
@@ -188,19 +183,19 @@ async def _serve(index: Index, host: Host, names: list[str], port: int, allow_st
         if not out.json:
             out.note("everybody who can log in on this machine can read it; stop with Ctrl-C")
         out.stream.flush()
-        reading = asyncio.create_task(_read(index, out))
+
+        async def read() -> None:
+            """Begin to read before the first page is asked for."""
+            with out.progress("reading the runs") as tell:
+                while not index.look(0).is_whole:
+                    tell(f"reading the runs: {index.count():,} episodes")
+                    await asyncio.sleep(_PAUSE)
+
+        reading = asyncio.create_task(read())
         await stop.wait()
         reading.cancel()
     for command in viewer.started or ():
         command.process.terminate()
-
-
-async def _read(index: Index, out: Out) -> None:
-    """Begin to read before the first page is asked for."""
-    with out.progress("reading the runs") as tell:
-        while not index.look(0).is_whole:
-            tell(f"reading the runs: {index.count():,} episodes")
-            await asyncio.sleep(_PAUSE)
 
 
 def _chosen(names: tuple[str, ...], runs: Path) -> tuple[Path, list[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import zip_longest
@@ -15,8 +15,7 @@ from agentfw.runs import RunFolder
 from .episode_view import EpisodeView, ShownTurn
 from .search import Row
 
-_LONGEST = 3000
-"""Words of changed lines that are compared. More would take seconds."""
+_LONGEST = 3000  # words of changed lines that are compared. More would take seconds
 _WORD = re.compile(r"\w+\s*|[^\w\s]\s*|\s+")
 
 
@@ -90,12 +89,10 @@ def marked(left: str, right: str) -> tuple[list[Part], list[Part]]:
     [Part(text='keep ', differs=False), Part(text='B', differs=True)]
     """
     sides: tuple[list[Part], list[Part]] = [], []
-    for differs, before, after in _differing(left.splitlines(keepends=True), right.splitlines(keepends=True)):
-        parts: Iterable[tuple[bool, str, str]] = [(differs, before, after)]
-        first, second = _WORD.findall(before), _WORD.findall(after)
-        if differs and len(first) + len(second) <= _LONGEST:
-            parts = _differing(first, second)
-        for part_differs, *texts in parts:
+    for line in _differing(left.splitlines(keepends=True), right.splitlines(keepends=True)):
+        first, second = map(_WORD.findall, line[1:])
+        words = line[0] and len(first) + len(second) <= _LONGEST
+        for part_differs, *texts in _differing(first, second) if words else (line,):
             for side, text in zip(sides, texts, strict=True):
                 if text:
                     side.append(Part(text, part_differs))

@@ -1,8 +1,4 @@
-"""What the page of an episode shows: the episode itself, turn by turn, with what was known and what came of it.
-
-shown = EpisodeView.read(index, row, rows)
-shown.turns[3].calls[0].problem
-"""
+"""What the page of an episode shows: the episode itself, turn by turn, with what was known and what came of it."""
 
 from __future__ import annotations
 
@@ -10,9 +6,10 @@ import json
 import math
 import re
 import sqlite3
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +25,7 @@ from .index import Index
 from .index_rows import content_of, is_failed_call, read_line, record_of
 from .search import Row
 
-_BETWEEN = ("seen", "memory", "hook")
-"""Kinds of events that are shown in a place of their own."""
+_BETWEEN = ("seen", "memory", "hook")  # kinds of events that are shown in a place of their own
 
 
 @dataclass(frozen=True)
@@ -168,9 +164,9 @@ class EpisodeView:
     @cached_property
     def parts(self) -> list[dict[str, Any]]:
         """The reward by component: what was measured on average, and what it adds."""
-        found: dict[tuple[str, str], list[ShownScore]] = {}
+        found = defaultdict[tuple[str, str], list[ShownScore]](list)
         for score in self.scores:
-            found.setdefault((score.component, score.track), []).append(score)
+            found[score.component, score.track].append(score)
         return [
             {
                 "component": component,
@@ -257,11 +253,11 @@ class EpisodeView:
                 found[rated].feedback.append(event.data)
         heard = {call.id for shown in found for call in shown.calls if call.id and call.answer}  # shown with the call
         for event, shown in zip(episode.events, _owners(episode, found), strict=True):
-            if shown is not None:
-                if (event.kind, event.name) == ("memory", "recalled"):
-                    shown.recalled.append(event.data)
-                elif event.kind not in _BETWEEN and _call_of(event) not in heard:
-                    shown.events.append(event)
+            is_told = event.kind == "observation" and str(event.data.get("call", "")) in heard
+            if shown is not None and (event.kind, event.name) == ("memory", "recalled"):
+                shown.recalled.append(event.data)
+            elif shown is not None and event.kind not in _BETWEEN and not is_told:
+                shown.events.append(event)
         self._by_round(episode, found)
         return found
 
@@ -283,10 +279,7 @@ def read_episode(raw: bytes) -> Episode:
     parts = [Episode.from_record(json.loads(line)) for line in raw.splitlines()]
     if not parts:
         raise ValueError("there is no record of it")
-    whole = parts[0]
-    for news in parts[1:]:
-        whole = extended(whole, news)
-    return whole
+    return reduce(extended, parts)
 
 
 def _streams(place: Path, episode: str) -> Iterator[dict[str, Any]]:
@@ -308,11 +301,6 @@ def _problems(episode: Episode) -> dict[str, str]:
     return found
 
 
-def _call_of(event: Event) -> str:
-    """The call that an observation answers."""
-    return str(event.data.get("call", "")) if event.kind == "observation" else ""
-
-
 def _call(call: Call, problem: str, answer: str | None) -> ShownCall:
     arguments = []
     for name, value in call.arguments.items():
@@ -329,16 +317,16 @@ def _call(call: Call, problem: str, answer: str | None) -> ShownCall:
 
 def _owners(episode: Episode, turns: Sequence[ShownTurn]) -> Iterator[ShownTurn | None]:
     """The turn in which each event happened. What is recalled belongs to the next one, as does all before the first."""
-    at = 0
-    by_seat: dict[str, Iterator[ShownTurn]] = {}
     if any(event.kind == "seen" for event in episode.events):  # every turn begins with what its agent has seen
-        current = turns[0] if turns else None
+        current, waiting = turns[0] if turns else None, defaultdict[str, deque[ShownTurn]](deque)
+        for shown in turns:
+            waiting[shown.turn.seat].append(shown)
         for event in episode.events:
-            if event.kind == "seen":
-                mine = (turn for turn in turns if turn.turn.seat == event.seat)
-                current = next(by_seat.setdefault(event.seat, iter(list(mine))), current)
+            if event.kind == "seen" and waiting[event.seat]:
+                current = waiting[event.seat].popleft()
             yield current
         return
+    at = 0
     for event in episode.events:
         while at + 1 < len(turns) and turns[at + 1].turn.started <= event.time:
             at += 1

@@ -2,11 +2,6 @@
 
 It holds nothing of its own, so it can be deleted at any time. It grows with the journals: each is read from where the
 last look ended, also while a run goes on. The text itself isn't stored twice; a row knows its line in the journal.
-
-    index = Index(Path("runs"))
-    index.refresh()
-    with index.reading() as rows:
-        rows.execute("SELECT count(*) FROM episodes").fetchone()
 """
 
 from __future__ import annotations
@@ -40,17 +35,14 @@ from .index_rows import (
     words_of,
 )
 
-_RECENT = 0.5
-"""Seconds for which nobody looks again."""
-_TOGETHER = 1.0
-"""Seconds of reading after which what was read can be seen."""
+_RECENT = 0.5  # seconds for which nobody looks again
+_TOGETHER = 1.0  # seconds of reading after which what was read can be seen
 
 _WORDS_IN_MEMORY = 32_000_000
 """Bytes of words that are put in order before they are written. With the usual million, much is written twice."""
 
 _FILE = ".index.sqlite"
-_VERSION = 7
-"""Of the tables. An index with another version is made again."""
+_VERSION = 7  # of the tables. An index with another version is made again
 _TABLES = f"""
 CREATE TABLE runs (id INTEGER PRIMARY KEY, folder TEXT UNIQUE, name TEXT, began TEXT, changed INTEGER, about TEXT);
 CREATE TABLE places (id INTEGER PRIMARY KEY, run INTEGER, folder TEXT UNIQUE, stage TEXT, number INTEGER);
@@ -90,6 +82,10 @@ CREATE INDEX episodes_by_end ON episodes (finish);
 CREATE INDEX episodes_of_parent ON episodes (parent) WHERE parent > '';
 CREATE INDEX texts_of_episode ON texts (episode);
 CREATE INDEX pieces_of_episode ON pieces (episode);
+"""
+_RUN = """
+INSERT INTO runs (folder, name, began, changed, about) VALUES (?, ?, ?, ?, ?) ON CONFLICT (folder) DO UPDATE
+SET began = excluded.began, changed = excluded.changed, about = excluded.about RETURNING id, about
 """
 _JOURNALS = ("turns", "episodes", "metrics", "failed")
 
@@ -173,12 +169,11 @@ class Index:
 
     def lines(self, rows: sqlite3.Connection, episode: int) -> bytes:
         """An episode as it is on disk: its line, or those of its turns if it is a session in progress."""
-        row = rows.execute(
-            "SELECT e.at, e.size, p.folder FROM episodes e JOIN places p ON p.id = e.place WHERE e.id = ?", (episode,)
-        ).fetchone()
-        place = self.root / row["folder"]
-        if row["at"] is not None:
-            return read_line(place / "episodes.jsonl", row["at"], row["size"])
+        line = "SELECT e.at, e.size, p.folder FROM episodes e JOIN places p ON p.id = e.place WHERE e.id = ?"
+        at, size, folder = rows.execute(line, (episode,)).fetchone()
+        place = self.root / folder
+        if at is not None:
+            return read_line(place / "episodes.jsonl", at, size)
         pieces = rows.execute("SELECT at, size FROM pieces WHERE episode = ? ORDER BY at", (episode,))
         return b"".join(read_line(place / "turns.jsonl", at, size) for at, size in pieces.fetchall())
 
@@ -201,12 +196,13 @@ class Index:
             for run in run_folders(self.root):
                 found.add(self._name(run))
                 self._refresh_run(rows, run)
-            known = rows.execute("SELECT id, folder FROM runs").fetchall()
-            for number, folder in known:
-                if folder not in found:
-                    with _writing(rows):
-                        self._drop_run(rows, number)
-                    self.generation += 1
+            for number in [number for folder, number in _numbers(rows, "runs").items() if folder not in found]:
+                with _writing(rows):
+                    for (place,) in rows.execute("SELECT id FROM places WHERE run = ?", (number,)).fetchall():
+                        self._drop_place(rows, place)
+                    rows.execute("DELETE FROM places WHERE run = ?", (number,))
+                    rows.execute("DELETE FROM runs WHERE id = ?", (number,))
+                self.generation += 1
 
     # -- reading the journals ------------------------------------------------------------------------------------------
 
@@ -220,12 +216,8 @@ class Index:
         if before is None or before["changed"] != changed:
             about = record_of(content_of(run / "run.json")) or {}
             with _writing(rows):
-                before = rows.execute(
-                    "INSERT INTO runs (folder, name, began, changed, about) VALUES (?, ?, ?, ?, ?)"
-                    " ON CONFLICT (folder) DO UPDATE SET began = excluded.began, changed = excluded.changed,"
-                    " about = excluded.about RETURNING id, about",
-                    (folder, run.name, str(about.get("created", "")), changed, json.dumps(about)),
-                ).fetchone()
+                values = (folder, run.name, str(about.get("created", "")), changed, json.dumps(about))
+                before = rows.execute(_RUN, values).fetchone()
             self.generation += 1
         if self._updates.get(folder) != (updates := _status(run, "updates")):
             self._updates[folder] = updates
@@ -236,41 +228,31 @@ class Index:
 
     def _refresh_place(self, rows: sqlite3.Connection, run: int, about: dict[str, Any], place: Place) -> None:
         folder = self._name(place.path)
-        row = rows.execute("SELECT id FROM places WHERE folder = ?", (folder,)).fetchone()
-        known = {}
-        if row is not None:
-            journals = rows.execute("SELECT name, file, read FROM journals WHERE place = ?", (row["id"],))
-            known = {one["name"]: (one["file"], one["read"]) for one in journals}
+        of_place = "SELECT name, file, read FROM journals WHERE place = (SELECT id FROM places WHERE folder = ?)"
+        known = {name: (file, read) for name, file, read in rows.execute(of_place, (folder,))}
         news = {name: status for name in _JOURNALS if (status := _status(place.path, name)) != known.get(name, (0, 0))}
         if not news:
             return
-        if row is None:
+        with _writing(rows):
+            values = (run, folder, place.stage, place.number)
+            rows.execute("INSERT OR IGNORE INTO places (run, folder, stage, number) VALUES (?, ?, ?, ?)", values)
+            [number] = rows.execute("SELECT id FROM places WHERE folder = ?", (folder,)).fetchone()
+        held = [(known[name], status) for name, status in news.items() if name in known]
+        # If a journal was put in the place of another, nothing that was read of it holds.
+        if any(before[0] != now[0] or before[1] > now[1] for before, now in held):
             with _writing(rows):
-                values = (run, folder, place.stage, place.number)
-                rows.execute("INSERT OR IGNORE INTO places (run, folder, stage, number) VALUES (?, ?, ?, ?)", values)
-            row = rows.execute("SELECT id FROM places WHERE folder = ?", (folder,)).fetchone()
-        replaced = [
-            name
-            for name, (file, size) in news.items()
-            if name in known and (known[name][0] != file or known[name][1] > size)
-        ]
-        if replaced:  # a journal was put in the place of another, so nothing that was read of it holds
-            with _writing(rows):
-                self._drop_place(rows, row["id"])
+                self._drop_place(rows, number)
             news = {name: status for name in _JOURNALS if (status := _status(place.path, name)) != (0, 0)}
-        for name in _JOURNALS:
-            if name in news:
-                self._read(rows, Rows(rows, run, row["id"], about, place), name, news[name][0])
+        for name, (file, _) in news.items():
+            self._read(rows, Rows(rows, run, number, about, place), name, file)
 
     def _read(self, rows: sqlite3.Connection, target: Rows, name: str, file: int) -> None:
         """Read a journal to its end. What was read can be seen once a second."""
-        path = target.place.path / f"{name}.jsonl"
+        path, journal = target.place.path / f"{name}.jsonl", (target.number, name)
         more = True
         while more:
             with _writing(rows):  # nobody else reads the same lines meanwhile
-                since = rows.execute(
-                    "SELECT read FROM journals WHERE place = ? AND name = ?", (target.number, name)
-                ).fetchone()
+                since = rows.execute("SELECT read FROM journals WHERE place = ? AND name = ?", journal).fetchone()
                 end = at = 0 if since is None else int(since["read"])
                 began, more = time.monotonic(), False
                 for line in new_lines(path, at):
@@ -279,7 +261,7 @@ class Index:
                     if time.monotonic() - began > _TOGETHER:
                         more = True
                         break
-                rows.execute("INSERT OR REPLACE INTO journals VALUES (?, ?, ?, ?)", (target.number, name, file, end))
+                rows.execute("INSERT OR REPLACE INTO journals VALUES (?, ?, ?, ?)", (*journal, file, end))
             self.generation += end > at
 
     def _take(self, rows: sqlite3.Connection, target: Rows, name: str, line: Line) -> None:
@@ -292,12 +274,6 @@ class Index:
             return  # what was said in a session is known from its turns
         text = rows.execute("INSERT INTO texts (episode) VALUES (?)", (number,)).lastrowid
         rows.execute("INSERT INTO said (rowid, text) VALUES (?, ?)", (text, words_of(line.record)))
-
-    def _drop_run(self, rows: sqlite3.Connection, run: int) -> None:
-        for (place,) in rows.execute("SELECT id FROM places WHERE run = ?", (run,)).fetchall():
-            self._drop_place(rows, place)
-        rows.execute("DELETE FROM places WHERE run = ?", (run,))
-        rows.execute("DELETE FROM runs WHERE id = ?", (run,))
 
     def _drop_place(self, rows: sqlite3.Connection, place: int) -> None:
         # The words of an episode that is gone are found no more, because no text belongs to them.

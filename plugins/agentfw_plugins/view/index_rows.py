@@ -1,8 +1,7 @@
 """What the index says of an episode: the columns of its row, made of the lines of four journals.
 
-The journals below a folder of runs are read from where the last look ended. A line is known by its place, so that it
-can be read again later. A line that is no record is told as damaged, and what comes after it is read all the same.
-Lines are read as plain values: an episode of twenty turns takes a millisecond so, and ten as an `Episode`.
+A line that is no record is told as damaged, and what comes after it is read all the same. Lines are read as plain
+values: an episode of twenty turns takes a millisecond so, and ten as an `Episode`.
 """
 
 from __future__ import annotations
@@ -20,10 +19,8 @@ from typing import Any, NamedTuple
 
 from agentfw.runs import figures_of
 
-PART_OF = "part_of"
-"""Event of a sub-agent's session, with the session of the agent that it works for."""
-_DEEPEST = 6
-"""A loop keeps its runs in cells/VARIANT/PHASE/RUN."""
+PART_OF = "part_of"  # event of a sub-agent's session, with the session of the agent that it works for
+_DEEPEST = 6  # A loop keeps its runs in cells/VARIANT/PHASE/RUN
 _STAGES = {"evaluations": "evaluation", "rollouts": "rollout"}
 
 
@@ -60,12 +57,8 @@ def run_folders(root: Path, depth: int = _DEEPEST) -> Iterator[Path]:
 
 def places_of(run: Path) -> list[Place]:
     """The places of a run, in the order in which a training plays them."""
-    found = [
-        Place(path, stage, int(path.name))
-        for folder, stage in _STAGES.items()
-        for path in (run / folder).glob("*")
-        if path.name.isdigit()
-    ]
+    paths = [(path, stage) for folder, stage in _STAGES.items() for path in (run / folder).glob("*")]
+    found = [Place(path, stage, int(path.name)) for path, stage in paths if path.name.isdigit()]
     # The evaluation after two updates is before the rollouts that the third one learns from.
     found.sort(key=lambda place: (place.number, place.stage == "evaluation"))
     return [Place(run, "", 0), *found]
@@ -108,8 +101,6 @@ def record_of(line: bytes) -> dict[str, Any] | None:
 _BEGINNING = 160
 _NO_SPACES = re.compile("([\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])")
 """Characters of languages that are written without spaces. Each is a word of its own in the index."""
-
-
 _AS_WRITTEN = re.compile(
     r"(?<![^\W_])(?:[^\W_]++(?:[-_'’.@+#]++[^\W_]++)++(?:\+\+|\#)?|[^\W_]++(?:\+\+|\#)|-\d++(?:\.\d++)?)"
 )
@@ -140,15 +131,11 @@ class Rows:
 
     def take(self, journal: str, line: Line) -> int | None:
         """Write what a line says. Returns the number of the episode that it is about."""
+        takes = {"turns": self._session, "episodes": self._episode, "metrics": self._metrics, "failed": self._failed}
         try:
             if line.record is None:
                 raise ValueError("the line is damaged")
-            return {
-                "turns": self._session,
-                "episodes": self._episode,
-                "metrics": self._metrics,
-                "failed": self._failed,
-            }[journal](line, line.record)
+            return takes[journal](line, line.record)
         except sqlite3.OperationalError:
             raise
         except Exception as error:  # whatever is in the record
@@ -158,18 +145,15 @@ class Rows:
             return self._write(name, {"state": "damaged", "problem": problem, **where})
 
     def _episode(self, line: Line, record: dict[str, Any]) -> int:
-        row = _row_of(record) | {"state": "ended", "at": line.at, "size": line.size}
-        outcome = record["outcome"]
+        row, outcome = _row_of(record) | {"state": "ended", "at": line.at, "size": line.size}, record["outcome"]
         row |= {"finish": str(record["finish"]), "figures": json.dumps(outcome), **self._led_by(outcome)}
         return self._write(_id_of(record), row)
 
     def _session(self, line: Line, record: dict[str, Any]) -> int:
         """What is new in a session in progress."""
         name, row = _id_of(record), _row_of(record)
-        before = self.rows.execute(
-            "SELECT * FROM episodes WHERE place = ? AND episode = ?", (self.number, name)
-        ).fetchone()
-        if before is not None:
+        known = "SELECT * FROM episodes WHERE place = ? AND episode = ?"
+        if (before := self.rows.execute(known, (self.number, name)).fetchone()) is not None:
             row |= {count: row[count] + before[count] for count in COUNTS}
             row |= {name: _sum([before[name], row[name]]) for name in SPENT}
             row["begins"] = before["begins"] or row["begins"]
@@ -186,17 +170,14 @@ class Rows:
         return self._write(str(record["episode"]), row)
 
     def _failed(self, line: Line, record: dict[str, Any]) -> int | None:
+        played = "UPDATE episodes SET problem = NULL, state = 'in progress'"
+        left_out = "WHERE place = ? AND episode = ? AND state = 'left out'"
         for name in record.get("retried", ()):
-            self.rows.execute(
-                "UPDATE episodes SET problem = NULL, state = 'in progress' WHERE place = ? AND episode = ?"
-                " AND state = 'left out'",
-                (self.number, str(name)),
-            )
+            self.rows.execute(f"{played} {left_out}", (self.number, str(name)))
         if "episode" not in record:
             return None
         problem = str(record.get("reason") or record["error"])
-        row = {"state": "left out", "problem": problem, "finish": "left out"}
-        return self._write(str(record["episode"]), row)
+        return self._write(str(record["episode"]), {"state": "left out", "problem": problem, "finish": "left out"})
 
     def _led_by(self, outcome: Mapping[str, Any]) -> dict[str, float | None]:
         value = outcome.get(self.headline)
@@ -209,16 +190,12 @@ class Rows:
         row = {"place": self.number, "run": self.run, "episode": name, **row, "began": row.get("began") or self.began}
         for tool in str(row.get("tools", "")).split():
             self.rows.execute("INSERT OR IGNORE INTO tools VALUES (?)", (tool,))
-        names = ", ".join(row)
-        marks = ", ".join("?" * len(row))
         # What stays the same isn't written again: each of its indexes would be.
         news = ", ".join(f"{column} = excluded.{column}" for column in row if column not in _FIXED)
-        [number] = self.rows.execute(
-            f"INSERT INTO episodes ({names}) VALUES ({marks}) ON CONFLICT (place, episode) DO UPDATE SET {news}"
-            " RETURNING id",
-            [_storable(value) if isinstance(value, str) else value for value in row.values()],
-        ).fetchone()
-        return int(number)
+        into = f"INSERT INTO episodes ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"
+        values = [_storable(value) if isinstance(value, str) else value for value in row.values()]
+        sql = f"{into} ON CONFLICT (place, episode) DO UPDATE SET {news} RETURNING id"
+        return int(self.rows.execute(sql, values).fetchone()[0])
 
 
 def words_of(record: Mapping[str, Any]) -> str:
@@ -273,10 +250,12 @@ def _said(record: Mapping[str, Any]) -> Iterator[str]:
 def _row_of(record: Mapping[str, Any]) -> dict[str, Any]:
     """What the record of an episode, or a part of one, says."""
     task, turns, events = record["task"], record["turns"], record["events"]
+    # The full name of the session that this one is a part of. A key's own name comes before all names of its.
+    space, colon, _ = str(task.get("query", "")).rpartition(":")
+    parent = next((event[3]["session"] for event in events if event[1:3] == ["session", PART_OF]), "")
     first = next((str(message[1]) for message in record["messages"] if message[0] == "user"), "")
-    at = [turn["at"] for turn in turns if turn.get("at")] + [
-        event[3]["at"] for event in events[:3] if event[1] == "session" and "at" in event[3]
-    ]
+    at = [turn["at"] for turn in turns if turn.get("at")]
+    at += [event[3]["at"] for event in events[:3] if event[1] == "session" and "at" in event[3]]
     begins = " ".join(first.removeprefix("[0]")[: 4 * _BEGINNING].split())
     return {
         "environment": str(record["environment"]),
@@ -284,7 +263,7 @@ def _row_of(record: Mapping[str, Any]) -> dict[str, Any]:
         "task": f"{task['user']}/{task['seed']}/{task['index']}",
         "sample": int(task["sample"]),
         "query": str(task.get("query", "")),
-        "parent": _parent(record),
+        "parent": f"{space}{colon}{parent}" if parent else "",
         "begins": begins if len(begins) <= _BEGINNING else f"{begins[:_BEGINNING]}…",
         "began": datetime.fromtimestamp(min(at), UTC).isoformat(timespec="seconds") if at else "",
         "turns": len(turns),
@@ -297,10 +276,8 @@ def _row_of(record: Mapping[str, Any]) -> dict[str, Any]:
         # A session has a name. An agent in a world may have nothing to do.
         "empty": sum(not (turn["text"].strip() or turn["calls"]) for turn in turns) if task.get("query") else 0,
         "rated": sum(event[1:3] == ["observation", "feedback"] for event in events),
-        **{
-            name: _sum(turn["usage"][place] for turn in turns)
-            for place, name in ((0, "prompt_tokens"), (1, "cached_tokens"))
-        },
+        "prompt_tokens": _sum(turn["usage"][0] for turn in turns),
+        "cached_tokens": _sum(turn["usage"][1] for turn in turns),
         "cost": _sum(turn["usage"][3] or None for turn in turns),
         "seconds": _sum(turn["ended"] - turn["started"] for turn in turns if turn.get("at")),
         "tools": _spaced({str(call[0]) for turn in turns for call in turn["calls"]}),
@@ -308,22 +285,12 @@ def _row_of(record: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _parent(record: Mapping[str, Any]) -> str:
-    """The full name of the session that this one is a part of. A key's own name comes before all names of its."""
-    space, colon, _ = str(record["task"].get("query", "")).rpartition(":")
-    found = next((event[3]["session"] for event in record["events"] if event[1:3] == ["session", PART_OF]), "")
-    return f"{space}{colon}{found}" if found else ""
-
-
 _SAYS_ERROR = re.compile(r'\s*(error:|\{\s*"error")', re.I)
 
 
 def is_failed_call(kind: str, data: Mapping[str, Any]) -> bool:
-    """Whether an event says that a call was refused or failed.
-
-    The tools of a program answer with a text alone. By convention, that of a failure begins with `Error:`, or is an
-    object that begins with the key `error`.
-    """
+    """Whether an event says that a call was refused or failed. The tools of a program answer with a text alone. By
+    convention, that of a failure begins with `Error:`, or is an object that begins with the key `error`."""
     if kind != "observation" or "call" not in data:
         return kind == "refused" or (kind == "observation" and data.get("well") is False)
     return not data.get("well", not _SAYS_ERROR.match(str(data.get("text", ""))))

@@ -1,8 +1,7 @@
 """Makes the pages from their templates. Everything that was recorded is text in them, and never markup.
 
 A page that is served has its style sheet and its script in itself, and a content security policy that allows these two
-alone by their hashes. Pages in a folder share two files. Tokens are shown as text where the tokenizer of the run's
-model is on this machine, and elsewhere as ids. The text of a turn is never tokenised again.
+alone. Tokens are shown as text where the tokenizer of the run's model is on this machine, and elsewhere as ids.
 
 >>> because({"points": {"words": 0.42, "user": 0.13, "time": 0.0}, "path": "found by its words"})
 'it has the words of what was asked (+0.42), it is like this user (+0.13)'
@@ -15,11 +14,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from copy import copy
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.resources import files
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -38,13 +36,6 @@ from .index import Seen
 from .rating_queue import Command
 from .search import FAILURES, Filter, Row, address, listed_figures
 from .waterfall import Step
-
-
-def token_texts(about: Mapping[str, Any], ids: Sequence[int]) -> Sequence[str]:
-    """The text of each token, or its id if this machine doesn't have the tokenizer of the run's model."""
-    model = str(about.get("settings", {}).get("policy", {}).get("model", ""))
-    decode = _decoder(model) if model else None
-    return [f"{one} " for one in ids] if decode is None else pieces(tuple(ids), decode, ())
 
 
 @lru_cache(maxsize=8)
@@ -74,8 +65,7 @@ _WORDS = {
     "rating": "of how the user rated answers with it",
 }
 """What each part of a score of the skill graph means. Other memories may use the same names."""
-_LEAST = 0.005
-"""What adds less isn't a reason."""
+_LEAST = 0.005  # what adds less isn't a reason
 _LONGEST_REASON = 200
 
 
@@ -109,23 +99,16 @@ except ImportError as error:
 
 
 _LOOKS_MARKED = re.compile(r"^ {0,3}(#{1,6} |[-*+] |\d+\. |> |```|\|.*\|)|\*\*\w|`\w", re.M)
-_LONGEST = 20_000
-"""Characters of one text that are shown. The record has the rest, and a link to it."""
-_EVENTS = 400
-"""Events that the list of one turn, and the table of an episode, show."""
-_LONG_AGO = 1e9
-"""Seconds since 1970 from which a time is a date, and not that of a world."""
-_STEPS = 300
-"""Steps of the tree of an episode that are shown."""
-_NEAR = 12
-"""Episodes of the same task before and after one that its page lists. A training can have hundreds."""
+_LONGEST = 20_000  # characters of one text that are shown. The record has the rest, and a link to it
+_EVENTS = 400  # events that the list of one turn, and the table of an episode, show
+_LONG_AGO = 1e9  # seconds since 1970 from which a time is a date, and not that of a world
+_STEPS = 300  # steps of the tree of an episode that are shown
+_NEAR = 12  # episodes of the same task before and after one that its page lists. A training can have hundreds
 
 
 class Links:
-    """Where a page is, as seen from another. A folder of pages has other addresses, and not all of the pages.
-
-    Addresses are relative, so that they also hold below the prefix of a proxy.
-    """
+    """Where a page is, as seen from another. A folder of pages has other addresses, and not all of the pages. Addresses
+    are relative, so that they also hold below the prefix of a proxy."""
 
     is_live = True
 
@@ -195,11 +178,11 @@ class Pages:
         self._environment.filters |= {
             "number": _number,
             "figure": _figure,
-            "event": _event_words,
+            "event": _in_one_line,
             "because": because,
             "run": _run_label,
             "moment": _moment,
-            "as_read": _as_read,
+            "as_read": lambda text: Markup(_markdown().render(str(_shown(text)))) if _LOOKS_MARKED.search(text) else "",
             "shell": shlex.quote,
             "thousandths": lambda values: " ".join(f"{value:.3f}" for value in values),
             "given": lambda values: urlencode({name: value for name, value in values.items() if value}, safe="/:"),
@@ -213,12 +196,6 @@ class Pages:
             "listed": listed_figures,
             "address": address,
         }
-
-    def seen_from(self, links: Links) -> Pages:
-        """The same pages with the addresses that one of them needs."""
-        other = copy(self)
-        other.links = links
-        return other
 
     def rule(self, about: Mapping[str, Any], component: str, scored_by: Mapping[str, str]) -> str:
         """The reward model of the run that a component of a score came from, and what that rewards."""
@@ -242,6 +219,8 @@ class Pages:
         group = [one for one in others if one["place"] == view.row["place"]]
         here = next((at for at, one in enumerate(others) if one["id"] == view.row["id"]), 0)
         near = others[max(0, here - _NEAR) : here + _NEAR]
+        model = str(view.about.get("settings", {}).get("policy", {}).get("model", ""))
+        decode = _decoder(model) if model else None
         return self.filled(
             "episode.html",
             seen=seen,
@@ -258,15 +237,18 @@ class Pages:
             before=before(view.row, others),
             longest=len(view.raw) + 1 if whole else _LONGEST,
             events_shown=len(view.raw) if whole else _EVENTS,
-            tokens=lambda ids: token_texts(view.about, ids),
+            tokens=lambda ids: [f"{one} " for one in ids] if decode is None else pieces(tuple(ids), decode, ()),
         )
 
     def run(self, run: Mapping[str, Any], folder: RunFolder, stages: list[dict[str, Any]], **values: Any) -> str:
         """What a run is and what came of it, in the figures, curves and tables of its report."""
-        parts, results, problem = list[_Part](), "", ""
+        parts, results, problem, path = list[_Part](), "", "", folder.path
         try:
             parts = list(_parts(folder.about["spec"], folder.about.get("settings", {}), folder.about["components"]))
-            results = _results(folder.path, tuple(map(changed_at, _written(folder.path))))
+            # The files that the results of a run are made of.
+            names = ("run.json", "metrics.jsonl", "updates.jsonl", "failed.jsonl", "summary.json")
+            files_of = [*(path / name for name in names), *sorted(path.glob("evaluations/*/metrics.jsonl"))]
+            results = _results(path, tuple(map(changed_at, files_of)))
         except (AttributeError, KeyError, TypeError, ValueError) as error:  # another version has written other values
             problem = f"{type(error).__name__}: {error}"
         values |= {"about": folder.about, "fell": _largest_fall(stages), "parts": parts, "results": results}
@@ -287,13 +269,10 @@ class Pages:
 
     def filled(self, template: str, **values: Any) -> str:
         """A page that shows these values as they are."""
-        filled: str = self._environment.get_template(template).render(links=self.links, **values)
-        return filled
+        return str(self._environment.get_template(template).render(links=self.links, **values))
 
 
 _KINDS = ("environment", "policy", "memories", "tools", "rewards", "optimizer", "learner", "trackers", "hooks")
-
-
 _Part = tuple[str, str, str, dict[str, Any], dict[str, Any]]
 
 
@@ -309,12 +288,6 @@ def _parts(spec: Mapping[str, Any], settled: Mapping[str, Any], sources: Mapping
             yield singular, name, sources.get(f"{singular} {name}", ""), changed, rest
 
 
-def _written(run: Path) -> list[Path]:
-    """The files that the results of a run are made of."""
-    names = ("run.json", "metrics.jsonl", "updates.jsonl", "failed.jsonl", "summary.json")
-    return [*(run / name for name in names), *sorted(run.glob("evaluations/*/metrics.jsonl"))]
-
-
 @lru_cache(maxsize=8)
 def _results(run: Path, changed: tuple[tuple[int, int], ...]) -> Markup:
     """The results of a run as they are since these changes. They are read from all of its episodes."""
@@ -323,24 +296,20 @@ def _results(run: Path, changed: tuple[tuple[int, int], ...]) -> Markup:
 
 def _largest_fall(stages: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     """The evaluation or the rollouts whose mean reward is furthest below that of the ones before, if any is."""
-    found, most = None, 0.0
+    falls = list[tuple[float, Mapping[str, Any]]]()
     for kind in ("evaluation", "rollout"):
         some = sorted((one for one in stages if one["stage"] == kind), key=lambda one: int(one["number"]))
-        for earlier, later in pairwise(one for one in some if one["reward"] is not None):
-            if earlier["reward"] - later["reward"] > most:
-                found, most = later, earlier["reward"] - later["reward"]
-    return found
+        measured = [one for one in some if one["reward"] is not None]
+        falls += [(earlier["reward"] - later["reward"], later) for earlier, later in pairwise(measured)]
+    fall, later = max(falls, key=lambda one: one[0], default=(0.0, None))
+    return later if fall > 0 else None
 
 
 def before(row: Row, others: list[Row]) -> Row | None:
     """What the version before did with the same task: the last episode of it in an earlier stage or run."""
-    found = None
-    for other in others:
-        if other["place"] == row["place"]:
-            break
-        if other["sample"] == row["sample"] or found is None:
-            found = other
-    return found
+    earlier = list(takewhile(lambda other: other["place"] != row["place"], others))
+    same = [other for other in earlier if other["sample"] == row["sample"]]
+    return next(iter(same[-1:] or earlier[:1]), None)
 
 
 def _shown(value: object) -> object:
@@ -359,7 +328,6 @@ def _number(value: float | None) -> str:
 
 
 def _figure(value: float | None, name: str = "reward") -> str:
-    """A value of a figure, as it is written everywhere."""
     return "–" if value is None else figure_text(name, value)
 
 
@@ -368,30 +336,24 @@ def _markdown() -> Any:
     """Reads Markdown without HTML, pictures and links: an address is shown as it was written."""
     from markdown_it import MarkdownIt
 
-    return (
-        MarkdownIt("commonmark", {"html": False, "breaks": True}).enable("table").disable(["image", "link", "autolink"])
-    )
-
-
-def _as_read(text: str) -> Markup | str:
-    """A text as people read it, if it has signs of Markdown."""
-    return Markup(_markdown().render(str(_shown(text)))) if _LOOKS_MARKED.search(text) else ""
+    reader = MarkdownIt("commonmark", {"html": False, "breaks": True})
+    return reader.enable("table").disable(["image", "link", "autolink"])
 
 
 def _moment(when: object) -> str:
-    """A date and time of day as the clocks here have it. Records have it in seconds, or as ISO 8601."""
     found = _time(when)
     return f"{found:%Y-%m-%d %H:%M:%S}" if found else ""
 
 
 def _day(when: object) -> str:
-    """The same for a column: a moment of this year without the year, and one of another year without the time."""
-    found = _time(when)
-    this_year = found is not None and found.year == datetime.now().year
-    return "" if found is None else f"{found:%d %b %H:%M}" if this_year else f"{found:%d %b %Y}"
+    """A moment for a column: one of this year without the year, and one of another year without the time."""
+    if (found := _time(when)) is None:
+        return ""
+    return f"{found:%d %b %H:%M}" if found.year == datetime.now().year else f"{found:%d %b %Y}"
 
 
 def _time(when: object) -> datetime | None:
+    """A moment as the clocks here have it. Records have it in seconds, or as ISO 8601."""
     try:
         if isinstance(when, int | float):
             return datetime.fromtimestamp(when, UTC).astimezone()
@@ -409,8 +371,8 @@ def _run_label(name: str) -> str:
     return re.sub(r"^(\d{4}-\d\d-\d\d)-(.+)$", r"\2, \1", name)
 
 
-def _event_words(data: Mapping[str, Any]) -> str:
-    """What an event says, in one line."""
+def _in_one_line(data: Mapping[str, Any]) -> str:
+    """What an event says."""
     left_out = "text", "id", "call", "holds"
     rest = {name: value for name, value in data.items() if name not in left_out and value not in (None, "")}
     return str(data.get("text") or ", ".join(f"{name}: {value}" for name, value in rest.items()))

@@ -1,9 +1,7 @@
 """What comes of looking: answers to rate, trainings on the ratings, questions asked again, tasks, and kept filters.
 
-The queue is the episodes of a filter in their order. An answer is in it until it is rated, here or through a gateway.
-Tasks are added to `tasks.jsonl` beside the runs, which `agentfw train tasks.jsonl` learns from, and filters are kept in
-`filters.jsonl`. With `agentfw view --allow-start`, a training on the ratings and a question that is asked again are
-commands that a page starts. They end with the view, and `agentfw runs resume` goes on with a training.
+The queue is the episodes of a filter in their order. Tasks are added to `tasks.jsonl` beside the runs, and filters are
+kept in `filters.jsonl`. Commands that a page starts (`--allow-start`) end with the view.
 """
 
 from __future__ import annotations
@@ -15,7 +13,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -28,8 +27,7 @@ from .index import Index
 from .search import Filter, Row, address, ordered, shown_rows
 
 _TOGETHER = 20
-_MOST = 2000
-"""Episodes of a filter that are looked through."""
+_MOST = 2000  # episodes of a filter that are looked through
 
 
 class Command:
@@ -97,33 +95,24 @@ class RatedRun(NamedTuple):
 def next_unrated(index: Index, rows: sqlite3.Connection, wanted: Filter, after: str = "") -> str:
     """The first answer behind `after` that nobody has rated, as EPISODE:TURN. Empty if there is none."""
     name, _, turn = after.rpartition(":")
-    first, waits = "", bool(after)
-    for row in _queue(rows, wanted):
+    first, waits, ids = "", bool(after), ordered(rows, wanted, _MOST)
+    parts = (shown_rows(rows, ids[since : since + _TOGETHER]) for since in range(0, len(ids), _TOGETHER))
+    for row in chain.from_iterable(parts):
         here = address(row)
         is_last = waits and here == name
         if waits and not is_last and first:
             continue
         since = int(turn) + 1 if is_last and turn.isdecimal() else 0
-        found = next((f"{here}:{at}" for at in _unrated(EpisodeView.read(index, row, rows)) if at >= since), "")
+        view = EpisodeView.read(index, row, rows)
+        answers = () if view.feedback or view.marks().is_rated else view.turns
+        unrated = (one for one in answers if not (one.feedback or view.marks(one.turn.index).is_rated))
+        places = (one.turn.index for one in unrated if one.said.strip() or one.calls)
+        found = next((f"{here}:{at}" for at in places if at >= since), "")
         if found and (is_last or not waits):
             return found
         # What it goes on behind may have left the filter, with its rating: then the queue begins anew.
         first, waits = first or found, waits and not is_last
     return first
-
-
-def _queue(rows: sqlite3.Connection, wanted: Filter) -> Iterator[Row]:
-    ids = ordered(rows, wanted, _MOST)
-    for since in range(0, len(ids), _TOGETHER):
-        yield from shown_rows(rows, ids[since : since + _TOGETHER])
-
-
-def _unrated(view: EpisodeView) -> Iterator[int]:
-    if view.feedback or view.marks().is_rated:
-        return
-    for shown in view.turns:
-        if not (shown.feedback or view.marks(shown.turn.index).is_rated) and (shown.said.strip() or shown.calls):
-            yield shown.turn.index
 
 
 def rated_runs(index: Index, rows: sqlite3.Connection, name: str = "") -> list[RatedRun]:

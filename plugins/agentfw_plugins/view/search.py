@@ -1,7 +1,4 @@
-"""Which episodes are shown: a filter that is kept in the address of the page, and the rows that it finds.
-
-found = find(rows, Filter.of({"failure": "refused", "text": "dentist", "sort": "reward"}))
-"""
+"""Which episodes are shown: a filter that is kept in the address of the page, and the rows that it finds."""
 
 from __future__ import annotations
 
@@ -22,8 +19,7 @@ Row = dict[str, Any]
 """What the index says of an episode, with the names of its run and its place."""
 
 _PAGE = 50
-_CHOICES = 300
-"""Maximum number of values of a list to choose from. More are found by typing."""
+_CHOICES = 300  # maximum number of values of a list to choose from. More are found by typing
 
 FAILURES = {
     "any": ("any failure", "e.failures > 0"),
@@ -123,7 +119,11 @@ class Filter:
         if self.most:
             yield "e.reward <= ?", (_number(self.most, "the highest reward"),)
         if self.outcome:
-            yield from _outcome(self.outcome)
+            if (named := _OUTCOME.fullmatch(self.outcome)) is None:
+                fix = "use a figure, < or >, and a number: error>0.5"
+                raise UsageError(f'can\'t read the outcome "{self.outcome}"', fix=fix)
+            name, comparison, number = named.groups()
+            yield f"json_extract(e.figures, ?) {comparison} ?", (f'$."{name}"', _number(number, "the outcome"))
         if self.tool:
             escaped = re.sub(r"([\\%_])", r"\\\1", self.tool)
             yield "e.tools LIKE ? ESCAPE '\\'", (f"% {escaped} %",)
@@ -160,13 +160,11 @@ def find(rows: sqlite3.Connection, wanted: Filter) -> Found:
     number = len(said) if wanted.text else count(rows, wanted)
     pages = max(1, -(-number // _PAGE))
     page = min(pages, max(1, int(wanted.page) if wanted.page.isdecimal() else 1))
-    since = (page - 1) * _PAGE
+    since, failed = (page - 1) * _PAGE, 0
     ids = said[since : since + _PAGE] if wanted.text else ordered(rows, wanted, _PAGE, since)
-    if wanted.failure:
-        failed = 0
-    elif wanted.text:
+    if wanted.text and not wanted.failure:
         failed = len({one for (one,) in rows.execute("SELECT id FROM episodes WHERE failed > 0")} & set(said))
-    else:
+    elif not wanted.failure:
         failed = count(rows, replace(wanted, failure="failed"))
     return Found(shown_rows(rows, ids), number, page, pages, failed)
 
@@ -234,67 +232,46 @@ def of_task(rows: sqlite3.Connection, row: Row) -> list[Row]:
     """The episodes of the same task in all runs, in the order in which they were played."""
     if row["task"] is None:
         return [row]
-    found = rows.execute(
-        f"SELECT {_COLUMNS} {_FROM} WHERE e.task = ? AND e.environment = ?"
-        " ORDER BY e.began, p.number, p.stage, e.sample LIMIT 500",
-        (row["task"], row["environment"]),
-    )
-    return [_row(one) for one in found]
+    order = "ORDER BY e.began, p.number, p.stage, e.sample LIMIT 500"
+    sql = f"SELECT {_COLUMNS} {_FROM} WHERE e.task = ? AND e.environment = ? {order}"
+    return [_row(one) for one in rows.execute(sql, (row["task"], row["environment"]))]
 
 
 def parts_of(rows: sqlite3.Connection, row: Row) -> list[Row]:
     """The sessions of the sub-agents of a session, in the order in which they began."""
-    found = rows.execute(
-        f"SELECT {_COLUMNS} {_FROM} WHERE e.parent > '' AND e.parent = ? AND e.run = ? ORDER BY e.began LIMIT 20",
-        (row["query"], row["run"]),
-    )
-    return [_row(one) for one in found]
+    sql = f"SELECT {_COLUMNS} {_FROM} WHERE e.parent > '' AND e.parent = ? AND e.run = ? ORDER BY e.began LIMIT 20"
+    return [_row(one) for one in rows.execute(sql, (row["query"], row["run"]))]
 
 
 def run_rows(rows: sqlite3.Connection, limit: int = -1) -> list[dict[str, Any]]:
     """The runs, the newest first, with how many of their episodes failed."""
     found = rows.execute("SELECT * FROM runs ORDER BY began DESC, name DESC LIMIT ?", (limit,)).fetchall()
-    listed = []
-    for run in found:
-        counts = rows.execute(
-            "SELECT count(*) AS episodes, sum(failures > 0) AS failed, avg(reward) AS reward"
-            " FROM episodes WHERE run = ?",
-            (run["id"],),
-        ).fetchone()
-        listed.append({**dict(run), "about": json.loads(run["about"]), **dict(counts)})
-    return listed
+    counted = "count(*) AS episodes, sum(failures > 0) AS failed, avg(reward) AS reward"
+    counts = [rows.execute(f"SELECT {counted} FROM episodes WHERE run = ?", (run["id"],)).fetchone() for run in found]
+    return [{**dict(run), "about": json.loads(run["about"]), **dict(of)} for run, of in zip(found, counts, strict=True)]
 
 
 def divided(rows: sqlite3.Connection, run: int) -> dict[str, list[dict[str, Any]]]:
     """The episodes of a run by user and by version, those with most failures and the least reward first."""
     found = {}
     for name in ("user", "version"):
-        values = rows.execute(
-            f"SELECT {name} AS value, {_SUMS} FROM episodes e WHERE run = ? AND {name} > '' GROUP BY {name}"
-            " ORDER BY avg(failures > 0) DESC, avg(reward) LIMIT 12",
-            (run,),
-        ).fetchall()
-        if len(values) > 1:
-            found[name] = [dict(row) for row in values]
-    return found
+        of_run = f"FROM episodes e WHERE run = ? AND {name} > '' GROUP BY {name}"
+        worst = "ORDER BY avg(failures > 0) DESC, avg(reward) LIMIT 12"
+        found[name] = [dict(row) for row in rows.execute(f"SELECT {name} AS value, {_SUMS} {of_run} {worst}", (run,))]
+    return {name: values for name, values in found.items() if len(values) > 1}
 
 
 def trainings(rows: sqlite3.Connection) -> list[str]:
     """The names of the trainings, the newest first."""
-    found = rows.execute(
-        "SELECT name FROM runs WHERE json_extract(about, '$.updates') > 0 ORDER BY began DESC LIMIT 50"
-    )
-    return [name for (name,) in found]
+    trained = "json_extract(about, '$.updates') > 0"
+    return [name for (name,) in rows.execute(f"SELECT name FROM runs WHERE {trained} ORDER BY began DESC LIMIT 50")]
 
 
 def stage_rows(rows: sqlite3.Connection, run: int) -> list[dict[str, Any]]:
     """The evaluations and rollouts of a run in their order, with how many episodes each has and how they did."""
-    found = rows.execute(
-        f"SELECT p.stage, p.number, {_SUMS} FROM episodes e JOIN places p ON p.id = e.place WHERE e.run = ?"
-        " GROUP BY p.id ORDER BY p.number DESC, p.stage DESC",
-        (run,),
-    )
-    return [dict(row) for row in found.fetchall()]
+    of_run = "FROM episodes e JOIN places p ON p.id = e.place WHERE e.run = ?"
+    sql = f"SELECT p.stage, p.number, {_SUMS} {of_run} GROUP BY p.id ORDER BY p.number DESC, p.stage DESC"
+    return [dict(row) for row in rows.execute(sql, (run,))]
 
 
 def choices(rows: sqlite3.Connection) -> dict[str, list[str]]:
@@ -321,14 +298,6 @@ def _where(wanted: Filter) -> tuple[str, list[object]]:
     if not found:
         return "", []
     return "WHERE " + " AND ".join(sql for sql, _ in found), [value for _, values in found for value in values]
-
-
-def _outcome(text: str) -> Iterator[tuple[str, tuple[object, ...]]]:
-    named = _OUTCOME.fullmatch(text)
-    if named is None:
-        raise UsageError(f'can\'t read the outcome "{text}"', fix="use a figure, < or >, and a number: error>0.5")
-    name, comparison, number = named.groups()
-    yield f"json_extract(e.figures, ?) {comparison} ?", (f'$."{name}"', _number(number, "the outcome"))
 
 
 def _number(text: str, what: str) -> float:

@@ -20,14 +20,14 @@ from urllib.parse import parse_qsl
 
 import yaml
 
+from agentfw.episode import Event
 from agentfw.errors import UnknownNameError, UsageError
 
 from .episode_view import EpisodeView, ShownCall, ShownTurn
 from .index import Index
 from .search import Filter, Row, count, episode_at, ordered, run_rows, shown_rows, stage_rows
 
-_CHARACTERS = 4
-"""Of a token, about."""
+_CHARACTERS = 4  # of a token, about
 _LINE = 160
 _FACTS = ("user", "version", "finish", "reward", "headline", "turns", "calls", "prompt_tokens", "tokens", "cost")
 _FAILURES = ("failed", "refused", "not_understood", "empty", "cut_off", "problem")
@@ -73,7 +73,9 @@ def _of_run(rows: sqlite3.Connection, wanted: Filter, budget: int) -> dict[str, 
     if not wanted.sort:  # those that went wrong first
         wanted = replace(wanted, sort="failures")
     for row in shown_rows(rows, ordered(rows, wanted, min(whole, budget // 40))):
-        line = _line_of(row, run["folder"])
+        place = str(row["folder"]).removeprefix(str(run["folder"])).strip("/")
+        address = f"{row['run_name']}:{'/'.join(filter(None, (place, row['episode'])))}"
+        line = {"address": address, **_facts(row), "begins": _short(row["problem"] or row["begins"] or "")}
         budget -= len(str(line))
         if budget < 0:
             break
@@ -81,10 +83,8 @@ def _of_run(rows: sqlite3.Connection, wanted: Filter, budget: int) -> dict[str, 
     return found | {"left_out": whole - len(found["listed"])}
 
 
-def _line_of(row: Row, folder: str) -> dict[str, Any]:
-    place = str(row["folder"]).removeprefix(str(folder)).strip("/")
-    address = f"{row['run_name']}:{'/'.join(filter(None, (place, row['episode'])))}"
-    return {"address": address, **_facts(row), "begins": _short(row["problem"] or row["begins"] or "")}
+def _errors(failed: Sequence[Event]) -> list[str]:
+    return [str(event.data.get("error")) for event in failed]
 
 
 def _facts(row: Row) -> dict[str, Any]:
@@ -94,26 +94,21 @@ def _facts(row: Row) -> dict[str, Any]:
 
 def _of_episode(view: EpisodeView, here: str, budget: int) -> dict[str, Any]:
     turns: list[dict[str, Any]] = []
-    everything = view.turns
     found = {"episode": here, "began": view.row["began"], "state": view.row["state"], **_facts(view.row)}
-    found |= {
-        "findings": view.marks().findings,
-        "outcome": view.outcome,
-        "failures": [str(event.data.get("error")) for event in view.failed],
-    }
-    for shown in everything:
+    found |= {"findings": view.marks().findings, "outcome": view.outcome, "failures": _errors(view.failed)}
+    for shown in view.turns:
         line = {
             "address": f"{here}:{shown.turn.index + 1}",
             "asked": _short(shown.read[-1].content if shown.read else ""),
             "said": _short(shown.said),
             "calls": [_call(call, _LINE) for call in shown.calls],
-            "failures": [*shown.turn.failures, *(str(event.data.get("error")) for event in shown.failed)],
+            "failures": [*shown.turn.failures, *_errors(shown.failed)],
         }
         budget -= len(str(line))
         if budget < 0:
             break
         turns.append({name: value for name, value in line.items() if value})
-    return found | {"turns": turns, "left_out": len(everything) - len(turns)}
+    return found | {"turns": turns, "left_out": len(view.turns) - len(turns)}
 
 
 def _of_turn(view: EpisodeView, shown: ShownTurn, here: str, budget: int) -> dict[str, Any]:

@@ -2,9 +2,6 @@
 
 The spans that an agent has sent beside its requests are in the same tree. What the record has of a model call or a tool
 comes below the innermost span in which it happened.
-
-    for step in steps_of(index, view, rows, links.episode):
-        print("  " * step.depth, step.name, step.seconds)
 """
 
 from __future__ import annotations
@@ -22,10 +19,8 @@ from .episode_view import EpisodeView
 from .index import Index
 from .search import Row, parts_of
 
-_SLACK = 0.05
-"""Seconds by which the clocks and roundings of two programs on one machine differ."""
-_MOST = 2000
-"""Spans of a session that are put into the tree."""
+_SLACK = 0.05  # seconds by which the clocks and roundings of two programs on one machine differ
+_MOST = 2000  # spans of a session that are put into the tree
 _TOLD = ("gen_ai.request.model", "gen_ai.tool.name", "http.response.status_code")
 """Attributes of a span that are shown beside its name."""
 _ENDED = {"finished": "", "failed": "", "interrupted": ", put aside", "cancelled": ", broken off"}
@@ -57,6 +52,9 @@ class Step:
     def seconds(self) -> float:
         return self.end - self.start
 
+    def is_within(self, other: Step) -> bool:
+        return other.start - _SLACK <= self.start and self.end <= other.end + _SLACK
+
 
 def steps_of(
     index: Index,
@@ -65,10 +63,8 @@ def steps_of(
     address: Callable[[Row], str],
     there: Container[int] | None = None,
 ) -> list[Step]:
-    """The tree of an episode, with its spans and sub-agents.
-
-    `address` is that of the page of an episode. `there` has the ids of those that have one, if not all do.
-    """
+    """The tree of an episode, with its spans and sub-agents. `address` is that of the page of an episode. `there` has
+    the ids of those that have one, if not all do."""
     run, _ = index.run_of(view.row)
     parts = [row for row in parts_of(rows, view.row) if there is None or row["id"] in there]
     sessions = [(EpisodeView.read(index, row, rows), address(row)) for row in parts]
@@ -108,12 +104,14 @@ def waterfall(
         roots.append(Step("sub-agent", seat, start, end, holds=True))
     spanned = [step for step in _flat(roots) if step.kind == "span"]
     for step in own:
-        same = next((one for one in spanned if step.kind == "tool call" and _is_same_call(step, one)), None)
+        during = [one for one in spanned if step.kind == "tool call" and one.is_within(step)]
+        same = next((one for one in during if step.name in (*one.name.split(), *one.note.split(", "))), None)
         if same is not None:  # the span knows when it was carried out
             spanned.remove(same)
             same.kind, same.link, same.problem = step.kind, step.link, same.problem or step.problem
             continue
-        around = min((one for one in _flat(roots) if _is_within(step, one)), key=lambda one: one.seconds, default=None)
+        holding = (one for one in _flat(roots) if one.holds and step.is_within(one))
+        around = min(holding, key=lambda one: one.seconds, default=None)
         (roots if around is None else around.parts).append(step)
     found = list(_flat([*roots, *_moments(view)]))
     calls = [step for step in found if not (step.parts or step.moments) and step.seconds > 0]
@@ -176,15 +174,6 @@ def _tree_of(spans: Sequence[Mapping[str, Any]], own: Sequence[Step]) -> list[St
     for parent, step in steps.values():
         (steps[parent][1].parts if parent in steps else top).append(step)
     return top
-
-
-def _is_same_call(call: Step, span: Step) -> bool:
-    named = call.name in (*span.name.split(), *span.note.split(", "))
-    return named and call.start - _SLACK <= span.start and span.end <= call.end + _SLACK
-
-
-def _is_within(step: Step, around: Step) -> bool:
-    return around.holds and around.start - _SLACK <= step.start and step.end <= around.end + _SLACK
 
 
 def _flat(steps: Sequence[Step]) -> Iterator[Step]:

@@ -2,20 +2,17 @@
 
     agentfw train --from RUN --model path/to/model
 
-What there is to learn from in recorded runs are answers with good or bad feedback, corrections, and what was said of
-answers in words (hints). An episode is one conversation, up to the answer that was rated. A teacher gives that answer
-again, or the correction, and gets the feedback that it got. Of a pair of answers, its first sample is the better one.
-A policy gives an answer of its own. It is measured on conversations that were held out: how much
-its answer agrees with the wanted one, from 0 to 1.
+An episode is one conversation, up to an answer that was rated. A teacher gives that answer again, or the correction,
+and gets the feedback that it got. A policy gives an answer of its own, and is measured on conversations that were held
+out: how much its answer agrees with the wanted one, from 0 to 1.
 
-The reward is `preference`, with a model that is fitted on the feedback when the training begins, in the run's folder.
-Users are those of the recorded sessions, and items are the answers that they rated. Only conversations for training are
-fitted on, so the reward of a held-out conversation says something new. The model scores an answer by its text, for the
-user of the conversation, which it doesn't read.
+The reward is `preference`, with a model that is fitted when the training begins, on the conversations for training
+alone, so that the reward of a held-out one says something new.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
@@ -103,25 +100,23 @@ def read_examples(runs: Sequence[Path], good: float, metric: str = "", kind: Kin
     own = [example for example in found.values() if example.kind == kind]
     begun = {_begin(example) for example in own if example.wanted or kind == "hint"}
     if len(begun) < LEAST:
-        bad, cut = sum(not example.wanted for example in rated), len(cut_off)
-        needed, more = _NEEDED[kind]
+        bad, (needed, more) = sum(not example.wanted for example in rated), _NEEDED[kind]
+        cut = f"; cut off at the limit of tokens: {counted(len(cut_off), 'rated answer')}" if cut_off else ""
+        thumbs = "" if kind == "rated" else "; or learn from thumbs: --optimizer kto"
         raise UsageError(
             f"{needed} are in {counted(len(begun), 'conversation')}, and {LEAST} are "
             f"needed, so that a version can be tested on some that are held out; {counted(bad, 'answer')} with bad "
-            "feedback alone say what to avoid, not what to reach"
-            + (f"; cut off at the limit of tokens: {counted(cut, 'rated answer')}" if cut else ""),
-            fix=f"rate more answers: agentfw feedback SESSION {more}"
-            + ("" if kind == "rated" else "; or learn from thumbs: --optimizer kto"),
+            f"feedback alone say what to avoid, not what to reach{cut}",
+            fix=f"rate more answers: agentfw feedback SESSION {more}{thumbs}",
         )
     return [found[mark] for mark in sorted(found)]
 
 
 def _pairs(rated: Sequence[Example]) -> Iterator[Example]:
     """The best answer to a request of a user, beside each bad one."""
-    requests: dict[tuple[object, ...], list[Example]] = {}
+    requests = defaultdict[tuple[object, ...], list[Example]](list)
     for example in rated:
-        said = tuple((one.role, one.content) for one in example.messages)
-        requests.setdefault((example.user, said), []).append(example)
+        requests[example.user, tuple((one.role, one.content) for one in example.messages)].append(example)
     for some in requests.values():
         best = max(some, key=lambda one: (one.value, one.text))
         yield from (replace(best, kind="pair", worse=one.text) for one in some if best.wanted and not one.wanted)
@@ -146,17 +141,14 @@ def _begin(example: Example) -> bytes:
 
 
 def _of_run(run: Path, good: float, metric: Metric, cut_off: list[Turn]) -> Iterator[Example]:
-    folder = RunFolder.open(run)
-    ended = {episode.id: episode for episode in folder.episodes()}
+    ended = {episode.id: episode for episode in RunFolder.open(run).episodes()}
     going_on = {episode.id: episode for episode in read_sessions(run)}
     for episode in {**going_on, **ended}.values():
         yield from _of_episode(with_annotations(episode, run), good, metric, cut_off)
 
 
 def _of_episode(episode: Episode, good: float, metric: Metric, cut_off: list[Turn]) -> Iterator[Example]:
-    newest: dict[int | None, tuple[float, str]] = {}
-    for about, value, correction in feedback_of(episode, metric):
-        newest[about] = value, correction
+    newest = {about: (value, correction) for about, value, correction in feedback_of(episode, metric)}
     about_all, words = newest.pop(None, None), _words(episode, good, metric)
     for turn in episode.turns:
         rated = newest.get(turn.index)
@@ -184,12 +176,12 @@ def _of_episode(episode: Episode, good: float, metric: Metric, cut_off: list[Tur
 
 def _words(episode: Episode, good: float, metric: Metric) -> dict[int | None, list[Words]]:
     """What was said of each answer (None: of all), in its order. Praise is empty: it asks for nothing else."""
-    found: dict[int | None, list[Words]] = {}
+    found = defaultdict[int | None, list[Words]](list)
     for event in episode.events:
         words = words_of(event)
         if any(words) and (event.data.get("metric") or "") == metric.name:
             is_praise = is_feedback(event) and metric.liking(event.data["value"]) >= good and not words.correction
-            found.setdefault(turn_of(event, episode), []).append(_NO_WORDS if is_praise else words)
+            found[turn_of(event, episode)].append(_NO_WORDS if is_praise else words)
     return found
 
 
@@ -200,17 +192,12 @@ def _example(episode: Episode, turn: Turn, text: str, value: float, *, corrected
 
 
 def _mark(example: Example) -> bytes:
-    said = "\0".join(
-        [
-            *(example.user, *(f"{one.role} {one.content}" for one in example.messages)),
-            *(example.text, str(example.value), example.kind, example.worse, *example.words),
-        ]
-    )
-    return blake2b(said.encode(errors="replace"), digest_size=16).digest()
+    messages = (f"{one.role} {one.content}" for one in example.messages)
+    parts = example.user, *messages, example.text, str(example.value), example.kind, example.worse, *example.words
+    return blake2b("\0".join(parts).encode(errors="replace"), digest_size=16).digest()
 
 
-_LONGEST = 10_000
-"""Characters that are compared."""
+_LONGEST = 10_000  # characters that are compared
 
 
 class RecordedSettings(Settings):
@@ -253,16 +240,14 @@ class FromFeedback(SessionEnvironment):
     def describe(self, tasks: Sequence[Task]) -> str:
         known, kind = _examples_of(self.settings), self.settings.kind
         own = [example for example in known if example.kind == kind != "rated"]
-        examples = [example for example in known if example.kind == "rated"]
-        wanted, earlier = sum(example.wanted for example in examples), sum(example.earlier for example in own)
+        rated = [example for example in known if example.kind == "rated"]
+        wanted, earlier = sum(example.wanted for example in rated), sum(example.earlier for example in own)
         held_out = len({task.index for task in tasks})
         few = f", too few to tell a change from chance ({LEAST_PAIRS} are the least)" if held_out < LEAST_PAIRS else ""
-        return (
-            (f"{counted(len(own), kind)}   " if own else "")
-            + (f"{earlier} earlier ones on the same answers don't count   " if earlier else "")
-            + f"{counted(len(examples), 'rated answer')}: {wanted} good or corrected, {len(examples) - wanted} bad   "
-            f"{held_out} held out{few}"
-        )
+        parts = [counted(len(own), kind)] if own else []
+        parts += [f"{earlier} earlier ones on the same answers don't count"] if earlier else []
+        parts.append(f"{counted(len(rated), 'rated answer')}: {wanted} good or corrected, {len(rated) - wanted} bad")
+        return "   ".join([*parts, f"{held_out} held out{few}"])
 
     async def play(self, session: Session) -> None:
         task = session.episode.task
@@ -296,13 +281,9 @@ class FromFeedback(SessionEnvironment):
         return wanted or own
 
 
-def _examples_of(settings: FromFeedbackSettings) -> list[Example]:
-    return _cached_examples(settings.runs, settings.good, settings.metric, settings.kind)
-
-
 @lru_cache(maxsize=4)
-def _cached_examples(runs: tuple[str, ...], good: float, metric: str, kind: Kind) -> list[Example]:
-    return read_examples([Path(run) for run in runs], good, metric, kind)
+def _examples_of(settings: FromFeedbackSettings) -> list[Example]:
+    return read_examples([Path(run) for run in settings.runs], settings.good, settings.metric, settings.kind)
 
 
 class FeedbackPreferenceSettings(RecordedSettings):
@@ -339,15 +320,10 @@ class FeedbackPreference(RewardModel):
         from agentfw_rewardmodels import PreferenceSettings as FitSettings
 
         texts = {_item(example): example.text for example in examples}
-        said = [
-            {"user": example.user or "user", "item": _item(example), "value": example.value} for example in examples
-        ]
+        said = [{"user": one.user or "user", "item": _item(one), "value": one.value} for one in examples]
+        settings = FitSettings(dimensions=self.settings.dimensions, epochs=self.settings.epochs)
         with translated_errors():
-            return PreferenceModel.fit(
-                said,
-                items=texts,
-                settings=FitSettings(dimensions=self.settings.dimensions, epochs=self.settings.epochs),
-            )
+            return PreferenceModel.fit(said, items=texts, settings=settings)
 
 
 def _item(example: Example) -> str:

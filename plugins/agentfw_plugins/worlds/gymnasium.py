@@ -2,9 +2,6 @@
 
 One tick is one step: `step(action)` is the only intervention of a tick, and its result is the only observation of the
 next. The trajectory equals that of Gymnasium's own loop with the same seed.
-
-    agentfw run gymnasium --set environment.id=CartPole-v1 --policy random
-
 """
 
 from __future__ import annotations
@@ -39,10 +36,8 @@ class GymnasiumEnvironment(Environment):
         try:
             return gymnasium.make(self.settings.id, **self.settings.arguments)
         except gymnasium.error.Error as error:
-            raise SettingsError(
-                f"Gymnasium can't make {self.settings.id}: {error}",
-                fix="python -c 'import gymnasium; gymnasium.pprint_registry()' lists the ids",
-            ) from None
+            fix = "python -c 'import gymnasium; gymnasium.pprint_registry()' lists the ids"
+            raise SettingsError(f"Gymnasium can't make {self.settings.id}: {error}", fix=fix) from None
 
     def brief(self) -> Brief:
         space = self.inside.action_space
@@ -62,12 +57,11 @@ class GymnasiumEnvironment(Environment):
     def intervene(self, intervention: Intervention) -> None:
         if self._stepping:
             raise InterventionRefused("a tick takes one action, and this one has its own already")
-        if intervention.name == "step":
-            action = self._action(intervention.arguments.get("action"))
-            self._stepping = True
-            self.world.after(1, lambda: self._step(action))
-        else:
+        if intervention.name != "step":
             raise InterventionRefused(f"there is no such action: {intervention.name} {dict(intervention.arguments)}")
+        action = self._action(intervention.arguments.get("action"))
+        self._stepping = True
+        self.world.after(1, lambda: self._step(action))
 
     def outcome(self) -> Mapping[str, float]:
         return {"return": self.world.episode.utility, "steps": float(self._steps)}

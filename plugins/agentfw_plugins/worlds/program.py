@@ -2,14 +2,10 @@
 
     agentfw run program --set environment.command="python my_agent.py" --set environment.tasks=tasks.jsonl
 
-The program finds the policy at OPENAI_BASE_URL (and ANTHROPIC_BASE_URL), which is its own session. Any model name will
-do. What it achieved is, in this order: what the check command says; whether its `answer` is that of the task; the
-`reward` in its last line of JSON. Reward models can score the episode besides. A program that fails, or that runs out
-of time, has the reward 0.
-
-Tasks are a file with one JSON object per line (task_files.py). Its `answer` is what the program's answer is compared
-with; the program is shown everything else. Commands run in a folder of their own with a time limit, and everything that
-they have started is ended.
+The program finds the policy at OPENAI_BASE_URL (and ANTHROPIC_BASE_URL), which is its own session. What it achieved is,
+in this order: what the check command says; whether its `answer` is that of the task, which it isn't shown; the `reward`
+in its last line of JSON. A program that fails, or that runs out of time, has the reward 0. Commands run in a folder of
+their own, and everything that they have started is ended.
 """
 
 from __future__ import annotations
@@ -75,8 +71,7 @@ def shown(row: Row) -> Row:
     return {key: value for key, value in row.items() if key != "answer"}
 
 
-_MOST, _TAIL = 1_000_000, 4000
-"""Bytes of the output that are read, and characters that are recorded: the last ones."""
+_MOST, _TAIL = 1_000_000, 4000  # bytes of the output that are read, and characters that are recorded: the last ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +109,7 @@ def words_of(command: str, values: Mapping[str, Any], setting: str) -> list[str]
 
 
 async def run_command(
-    words: Sequence[str],
-    folder: Path,
-    environment: Mapping[str, str],
-    given: bytes,
-    *,
-    timeout: float,
-    setting: str = "environment.command",
+    words: Sequence[str], folder: Path, environment: Mapping[str, str], given: bytes, timeout: float, setting: str
 ) -> Result:
     """Run a command to its end, or until its time is over."""
     try:
@@ -213,32 +202,16 @@ class Program(SessionEnvironment):
                 shutil.rmtree(folder, ignore_errors=True)
         session.episode.utility = reward
         session.note("utility", "reward", {"value": reward})
-        late = float(result.code is None)
         names = [name for name, value in said.items() if isinstance(value, (int, float)) and math.isfinite(value)]
-        session.end(
-            "finished",
-            **{
-                **{name: float(said[name]) for name in names[:_FIGURES] if name not in ("reward", "answer", "utility")},
-                "failed": float(result.failed),
-                "timed_out": late,
-            },
-        )
+        told = {name: float(said[name]) for name in names[:_FIGURES] if name not in ("reward", "answer", "utility")}
+        session.end("finished", **{**told, "failed": float(result.failed), "timed_out": float(result.code is None)})
 
     async def _command(self, row: Row, base: str, folder: Path) -> Result:
-        settings, told = self.settings, shown(row)
-        environment = {
-            "OPENAI_BASE_URL": f"{base}/v1",
-            "OPENAI_API_KEY": _KEY,
-            "ANTHROPIC_BASE_URL": base,
-            "ANTHROPIC_API_KEY": _KEY,
-        }
-        return await run_command(
-            words_of(settings.command, told, "environment.command"),
-            folder,
-            environment,
-            json.dumps(told, ensure_ascii=False).encode() + b"\n",
-            timeout=settings.timeout,
-        )
+        told, setting = shown(row), "environment.command"
+        words, given = words_of(self.settings.command, told, setting), json.dumps(told, ensure_ascii=False) + "\n"
+        environment = {"OPENAI_BASE_URL": f"{base}/v1", "OPENAI_API_KEY": _KEY}
+        environment |= {"ANTHROPIC_BASE_URL": base, "ANTHROPIC_API_KEY": _KEY}
+        return await run_command(words, folder, environment, given.encode(), self.settings.timeout, setting)
 
     async def _call(self, function: Function, row: Row, base: str) -> Result:
         limit = asyncio.timeout(self.settings.timeout)
@@ -255,9 +228,7 @@ class Program(SessionEnvironment):
         if self.settings.check:
             given = json.dumps({"task": row, "result": said}).encode() + b"\n"
             words = words_of(self.settings.check, row, "environment.check")
-            checked = await run_command(
-                words, folder, {}, given, timeout=self.settings.timeout, setting="environment.check"
-            )
+            checked = await run_command(words, folder, {}, given, self.settings.timeout, "environment.check")
             session.note("program", "checked", checked.tail())
             found = last_json(checked.out).get("reward")
             return _number(found) if found is not None else float(not checked.failed)
@@ -267,5 +238,5 @@ class Program(SessionEnvironment):
 
 
 def _number(value: object) -> float:
-    """The value as a reward. None unless it is a finite number."""
+    """The value as a reward, or 0 unless it is a finite number."""
     return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else 0.0

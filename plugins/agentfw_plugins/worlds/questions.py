@@ -2,12 +2,9 @@
 
     agentfw train tasks.jsonl --model Qwen/Qwen3-0.6B --reward rewards.py:correct
 
-A task is a line of JSON. What is asked is its `prompt` or `question`, a text or a list of messages, or `messages`. An
-answer of the assistant at the end of the list is left out: the policy gives its own. All keys of the task are columns,
-which the reward function is given by name (`agentfw.host.reward_functions`). Without one, an answer that equals the
-column `answer` is worth 1.
-
-The policy may call the run's tools before it answers. The conversation goes on with each text in the column
+A task is a line of JSON. What is asked is its `prompt` or `question`, a text or a list of messages, or `messages`. All
+keys of the task are columns, which the reward function is given by name (`agentfw.host.reward_functions`). Without one,
+an answer that equals the column `answer` is worth 1. The conversation goes on with each text in the column
 `follow_ups`, and then with whatever the function of the setting `reply` returns, until that is None.
 """
 
@@ -74,18 +71,17 @@ class Questions(SessionEnvironment):
         for _ in range(self.settings.max_turns):
             answer = (await session.answer(messages)).message
             messages.append(answer)
-            said = follow_ups.pop(0) if follow_ups else await self._next(messages, row)
+            said: Any = None
+            if follow_ups:
+                said = follow_ups.pop(0)
+            elif self._reply is not None:
+                told = [{"role": message.role, "content": message.content} for message in messages]
+                said = await call_function(self._reply, **taken(self._reply, {**row, "messages": told}))
             if said is None:
                 break
             messages.append(Message("user", str(said)))
         session.episode.utility = float("answer" in row and answer.content.strip() == str(row["answer"]).strip())
         session.end("finished")
-
-    async def _next(self, messages: Sequence[Message], row: Row) -> Any:
-        if self._reply is None:
-            return None
-        told = [{"role": message.role, "content": message.content} for message in messages]
-        return await call_function(self._reply, **taken(self._reply, {**row, "messages": told}))
 
     def _rows(self, split: str) -> Sequence[Row]:
         return read_tasks(self.settings.tasks, split, held_out=True)

@@ -3,11 +3,9 @@
     agentfw run verifiers --set environment.id=gsm8k-v1
     agentfw train verifiers --set environment.id=gsm8k-v1 --policy transformers ...
 
-The library plays the example against the gateway, where it finds the policy, and scores what came of it. The reward is
-the sum of its weighted rewards; each of them and each metric is a figure. If several agents play, the trained ones
-count. A task, a tool or a reward that raises leaves the episode out: the policy isn't to blame.
-
-An agent runs on this machine unless the settings say otherwise: its program is the one that the taskset brings, or else
+The library plays the example against the gateway, where it finds the policy, and scores what came of it. If several
+agents play, the trained ones count. A task, a tool or a reward that raises leaves the episode out: the policy isn't to
+blame. An agent runs on this machine unless the settings say otherwise, in the program that the taskset brings or else
 the library's plain chat `null`. The library's own defaults are a sandbox of its vendor and a program with a shell.
 """
 
@@ -55,10 +53,8 @@ class Verifiers(SessionEnvironment):
     def tasks(self, count: int, seed: int, split: str) -> Sequence[Task]:
         found = load_tasks(self.settings, split, count)
         if not found:
-            raise SettingsError(
-                f"environment.id: {self.settings.id} has no tasks for the split {split}",
-                fix="check environment.arguments, which choose the tasks",
-            )
+            problem = f"environment.id: {self.settings.id} has no tasks for the split {split}"
+            raise SettingsError(problem, fix="check environment.arguments, which choose the tasks")
         return tasks_of([{} for _ in found], count, seed, split)
 
     async def play(self, session: Session) -> None:
@@ -78,7 +74,10 @@ class Verifiers(SessionEnvironment):
             )
         late = played.is_timeout or any(trace.is_timeout for trace in played.traces)
         if not (played.ok or late):
-            raise session.failure or _failed(settings.id, played)
+            errors = [*played.errors, *(error for trace in played.traces for error in trace.errors)]
+            told = f"{errors[-1].type}: {errors[-1].message}" if errors else "it did not say why"
+            problem = one_line(f"the environment {settings.id} of verifiers failed: {told}")
+            raise session.failure or PluginError(problem, fix=f"check it: vf-debug {settings.id}")
         scored = [trace for trace in played.traces if trace.agent.trainable and trace.ok]
         reward = fmean(trace.reward for trace in scored) if scored else 0.0
         session.episode.utility = reward
@@ -93,17 +92,15 @@ class Verifiers(SessionEnvironment):
         session.end("finished", **{name: fmean(values) for name, values in found.items()}, timed_out=float(late))
 
 
-def _failed(name: str, played: Any) -> PluginError:
-    errors = [*played.errors, *(error for trace in played.traces for error in trace.errors)]
-    told = f"{errors[-1].type}: {errors[-1].message}" if errors else "it did not say why"
-    return PluginError(
-        one_line(f"the environment {name} of verifiers failed: {told}"), fix=f"check it: vf-debug {name}"
-    )
-
-
 def load_tasks(settings: VerifiersSettings, split: str, count: int) -> list[Any]:
     """The first `count` tasks of a split, or fewer. They are the library's own objects."""
-    return _stream(settings.id, json.dumps(settings.arguments, sort_keys=True), split).first(count)
+    loaded, rest = _stream(settings.id, json.dumps(settings.arguments, sort_keys=True), split)
+    try:
+        loaded += islice(rest, max(0, count - len(loaded)))
+    except Exception as error:
+        problem = f"verifiers can't load the tasks of {settings.id}: {in_words(error)}"
+        raise PluginError(problem, fix=f"check it: vf-validate {settings.id}") from error
+    return loaded[:count]
 
 
 def configured(settings: VerifiersSettings, split: str) -> Any:
@@ -128,37 +125,18 @@ def configured(settings: VerifiersSettings, split: str) -> Any:
         config = vf.resolve_env_config(arguments)
         vf.environment_class(settings.id, config.id)
     except ModuleNotFoundError as error:
-        raise SettingsError(
-            f"environment.id: {error}", fix="install the package of that taskset into this Python"
-        ) from None
+        fix = "install the package of that taskset into this Python"
+        raise SettingsError(f"environment.id: {error}", fix=fix) from None
     except Exception as error:  # the code of the taskset, or its settings
-        raise SettingsError(
-            f"environment: verifiers can't configure {settings.id}: {in_words(error)}",
-            fix="check environment.id and environment.arguments",
-        ) from None
+        problem = f"environment: verifiers can't configure {settings.id}: {in_words(error)}"
+        raise SettingsError(problem, fix="check environment.id and environment.arguments") from None
     return config
 
 
-class _Stream:
-    """The tasks of a taskset, which may have no end. Each is loaded once."""
-
-    def __init__(self, name: str, tasks: Iterator[Any]) -> None:
-        self._name, self._tasks, self._loaded = name, tasks, list[Any]()
-
-    def first(self, count: int) -> list[Any]:
-        try:
-            self._loaded += islice(self._tasks, max(0, count - len(self._loaded)))
-        except Exception as error:
-            raise PluginError(
-                f"verifiers can't load the tasks of {self._name}: {in_words(error)}",
-                fix=f"check it: vf-validate {self._name}",
-            ) from error
-        return self._loaded[:count]
-
-
 @lru_cache(maxsize=8)
-def _stream(name: str, arguments: str, split: str) -> _Stream:
+def _stream(name: str, arguments: str, split: str) -> tuple[list[Any], Iterator[Any]]:
+    """The tasks of a taskset that are loaded so far, and the others, which may have no end."""
     import verifiers.v1 as vf
 
     settings = VerifiersSettings(id=name, arguments=json.loads(arguments))
-    return _Stream(name, iter(vf.load_taskset(configured(settings, split).taskset)))
+    return [], iter(vf.load_taskset(configured(settings, split).taskset))

@@ -10,8 +10,6 @@ A file is one JSON value or one object a line. Each record is recognised by its 
 | LangMem, and any LangGraph store | `namespace`, `value`, and `created_at` where it is there |
 | plain | `text`, and what there is of `owner`, `tools`, `scenarios`, `shared`, `valid_from`, `expires_at` |
 
-`metadata` stays metadata, and so do mem0's ids and roles, and key and value of a LangGraph item.
-
 Every record is checked before the first one is returned, so a broken line means that nothing is imported.
 """
 
@@ -62,9 +60,8 @@ def _records(path: Path) -> Iterator[tuple[str, Record]]:
             try:
                 yield f"line {number}", json.loads(line)
             except ValueError as error:
-                raise BadInputError(
-                    f"{path}, line {number} is not valid JSON: {error}", fix="repair it; nothing was imported"
-                ) from None
+                problem = f"{path}, line {number} is not valid JSON: {error}"
+                raise BadInputError(problem, fix="repair it; nothing was imported") from None
 
 
 def _skill(record: Any, owner: str) -> NewSkill:
@@ -73,9 +70,7 @@ def _skill(record: Any, owner: str) -> NewSkill:
     metadata = record.get("metadata") or {}
     if not isinstance(metadata, Mapping):
         raise ValueError(f"its metadata {metadata!r} is not an object")
-    tools: tuple[str, ...] = ()
-    about: tuple[str, ...] = ()
-    shared, expires_at = False, None
+    tools, about, shared, expires_at = tuple[str, ...](), tuple[str, ...](), False, None
     if "memory" in record:
         named = record.get("user_id") or record.get("agent_id") or record.get("run_id")
         text, when, expires_at = record["memory"], record.get("created_at"), record.get("expiration_date")

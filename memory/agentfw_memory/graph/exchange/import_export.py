@@ -45,9 +45,8 @@ _MALFORMED: tuple[type[Exception], ...] = (KeyError, ValueError, TypeError, Attr
 
 def export_jsonl(rows: GraphRows, path: str | Path) -> int:
     """Write every row to a file and return the number of rows. The file is complete or absent, never partial."""
-    target = Path(path)
+    target, count = Path(path), 0
     partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
-    count = 0
     make_private(partial)
     try:
         with partial.open("w", encoding="utf-8") as file:
@@ -88,9 +87,8 @@ def import_jsonl(rows: GraphRows, path: str | Path) -> int:
         try:
             return _load(rows, change, _records(Path(path)))
         except ValueError as error:
-            raise BadInputError(
-                f"{path} can't be imported: {error}", fix="repair the file or export it again; nothing was imported"
-            ) from None
+            problem = f"{path} can't be imported: {error}"
+            raise BadInputError(problem, fix="repair the file or export it again; nothing was imported") from None
 
 
 def _records(path: Path) -> Iterator[Record]:
@@ -110,36 +108,28 @@ def _records(path: Path) -> Iterator[Record]:
 
 
 def _load(rows: GraphRows, change: Change, records: Iterable[Record]) -> int:
-    """Add exported rows to an empty tenant and return how many there are.
-
-    Raises ValueError for an invalid row, and for vectors of another embedder than the tenant's.
-    """
+    """Add exported rows to an empty tenant and return how many there are. Raises ValueError for an invalid row, and for
+    vectors of another embedder than the tenant's."""
     dimensions = count = 0
     texts: dict[int, tuple[str, str, float]] = {}
     """What is said of valid versions, whose rows of `live` follow later."""
     for count, record in enumerate(records, start=1):
         try:
-            if count == 1:
-                dimensions = _load_tenant(rows, record)
-            else:
+            if count > 1:
                 _load_row(rows, change, record, dimensions, texts)
+                continue
+            if record["row"] != "tenant":
+                raise ValueError("an export starts with the row of its tenant")
+            rows.store.set_head(next_number=int(record["next_number"]))
+            name, version, dimensions = record["embedder"]
+            maker, present = EmbedderRecord(str(name), str(version), int(dimensions)), rows.store.head().embedder
+            if present != maker:
+                raise ValueError(f"its vectors were made by {maker}, those of this tenant by {present}")
         except (StorageError, StoreBusyError):
             raise
         except (*_MALFORMED, *rows.store.refusals) as error:
             raise ValueError(f"row {count} is invalid: {type(error).__name__}: {error}") from None
     return count
-
-
-def _load_tenant(rows: GraphRows, record: Record) -> int:
-    """Load the first row of an export and return the dimensions of its vectors."""
-    if record["row"] != "tenant":
-        raise ValueError("an export starts with the row of its tenant")
-    rows.store.set_head(next_number=int(record["next_number"]))
-    name, version, dimensions = record["embedder"]
-    maker, present = EmbedderRecord(str(name), str(version), int(dimensions)), rows.store.head().embedder
-    if present != maker:
-        raise ValueError(f"its vectors were made by {maker}, those of this tenant by {present}")
-    return maker.dimensions
 
 
 def _load_row(
@@ -172,8 +162,7 @@ def to_networkx(rows: GraphRows, recaller: Recaller) -> networkx.MultiDiGraph[st
         raise MissingExtraError("to_networkx", "memory", module="networkx") from None
     graph: networkx.MultiDiGraph[str] = networkx.MultiDiGraph()
     recaller.communities()  # finds them, if nothing needed them so far
-    names: dict[int, str] = {}
-    now: list[Record] = []
+    names, now = dict[int, str](), list[Record]()
 
     def add(record: Record, name: str, **values: Any) -> None:
         found = () if recaller.membership is None else recaller.membership.of(record["number"])

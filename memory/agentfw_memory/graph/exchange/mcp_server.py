@@ -1,8 +1,5 @@
 """An MCP server with tools that read and change a skill graph, for any agent that speaks the protocol.
 
-    with SkillGraph.open("skills.db", tenant="team-a") as graph:
-        serve_stdio(graph)
-
 It serves the process that started it, over stdin and stdout. Any number of them serve one store.
 """
 

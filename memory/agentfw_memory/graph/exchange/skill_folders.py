@@ -5,11 +5,8 @@
     graph.add_all(as_new_skill(skill, owner="ana") for skill in read_skill_folders("skills"))
 
 In a graph, a skill is one text: name, description and instructions, so that all three are searched. What a graph knows
-of a skill is in the `metadata` of its file: `owner`, `visibility`, `tools` and `scenarios` (lists as JSON), `since`,
-`history` (the earlier texts with their dates, as JSON), `uses` and `successes`.
-
-A text that was learned or changed is written to a file only after a person has reviewed it, as `reviewed` says: it is
-the digest of the text that was read, so a later text isn't reviewed.
+of a skill is in the `metadata` of its file. A text is written to a file only after a person has reviewed it, as
+`reviewed` says: it is the digest of the text that was read, so a later text isn't reviewed.
 """
 
 from __future__ import annotations
@@ -28,8 +25,7 @@ from agentfw_memory.errors import BadInputError
 from agentfw_memory.graph.records import NewSkill, Skill, SkillHistory, Visibility
 
 FILE = "SKILL.md"
-SUCCESS = 0.5
-"""The reward from which a use counts as a success."""
+SUCCESS = 0.5  # the reward from which a use counts as a success
 _LARGEST = 1_000_000  # bytes of a SKILL.md
 _LONGEST_NAME, _LONGEST_DESCRIPTION = 64, 1_024  # characters, as the format says
 
@@ -66,7 +62,6 @@ def read_skill_folders(folder: str | Path) -> list[AgentSkill]:
 
 
 def read_skill(file: Path) -> AgentSkill:
-    """Read one SKILL.md."""
     fix = f'begin {FILE} with lines "---", "name: ...", "description: ..." and "---"'
     try:
         with file.open("rb") as opened:
@@ -151,10 +146,8 @@ def is_reviewed(skill: Skill) -> bool:
 
 
 def write_skill_folders(folder: str | Path, skills: Iterable[tuple[Skill, SkillHistory]]) -> list[Path]:
-    """Write skills as folders with a SKILL.md, where these are reviewed. Return the files.
-
-    A SKILL.md that is there is replaced, and the other files of its folder stay.
-    """
+    """Write skills as folders with a SKILL.md, where these are reviewed. Return the files. A SKILL.md that is there is
+    replaced, and the other files of its folder stay."""
     written: list[Path] = []
     for skill, history in skills:
         if not is_reviewed(skill):

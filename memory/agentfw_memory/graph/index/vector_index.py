@@ -1,7 +1,6 @@
-"""Nearest-neighbour search over vectors: the query is compared with every vector that may be found.
+"""Nearest-neighbour search over vectors of unit length: the query is compared with every vector that may be found.
 
-A search is given the numbers that may be found and returns the best of those. Nothing is filtered out afterwards, so
-skills that a user may not see never take a place among the k best.
+Nothing is filtered out afterwards, so skills that a user may not see never take a place among the k best.
 
     >>> index = VectorIndex(dimensions=2)
     >>> index.put(np.array([3, 8]), np.array([[1.0, 0.0], [0.6, 0.8]], np.float32))
@@ -10,12 +9,8 @@ skills that a user may not see never take a place among the k best.
     >>> index.search(np.array([1.0, 0.0], np.float32), 1, np.array([8]))[0].tolist()
     [8]
 
-A tenant's skills are in two indexes, of private and of shared skills (`SkillIndex`). Every user may find every shared
-skill, so that index is searched without a filter. The private one is searched only for the user's own skills, which are
-few, so those of others are never compared.
-
-All vectors have unit length, so similarity is the dot product. An index returns its vectors by number, so no second
-copy is needed.
+Every user may find every shared skill, so these are in an index of their own, which is searched without a filter
+(`SkillIndex`). The private one is searched only for the user's own skills, so those of others are never compared.
 """
 
 from __future__ import annotations
@@ -133,10 +128,8 @@ class SkillIndex:
 
 
 def products(matrix: Float32Array, vector: Float32Array) -> Float32Array:
-    """Return matrix @ vector, computed on one thread.
-
-    Memory is the limit here, so the threads of BLAS gain nothing. On a busy machine, waking them is 20 times slower.
-    """
+    """Return matrix @ vector, computed on one thread. Memory is the limit here, so the threads of BLAS gain nothing. On
+    a busy machine, waking them is 20 times slower."""
     found: Float32Array = np.einsum("ij,j->i", matrix, vector)
     return found
 

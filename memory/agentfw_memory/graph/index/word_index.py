@@ -7,21 +7,18 @@
     >>> question.best(10).tolist()
     [3]
 
-BM25 has no upper bound of its own. Here a score is divided by the score that the query would get as a text of the
-index. A score of 1 means the words of the query, and 0 means none of them.
+A score is divided by the one that the query would get as a text of the index, so 1 means the words of the query.
 
 Shared skills are one part of the index, and each owner's private skills another. A query reads only the parts that its
-reader may see. How rare a word is is counted there too, so that a hidden skill changes nothing. How long texts usually
-are is counted in each part: a paragraph that everybody may see isn't a long text because somebody's notes are short.
-
-Adding and removing leave no trace: the scores are always those of a new index over the same texts.
+reader may see, and how rare a word is is counted there too, so that a hidden skill changes nothing. How long texts
+usually are is counted in each part. The scores are always those of a new index over the same texts.
 """
 
 from __future__ import annotations
 
 import math
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -36,21 +33,14 @@ from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.stores.store import Corpus, Proposals, Sought
 from agentfw_memory.graph.text.words import terms
 
-SHARED = 0
-"""The part of shared skills. A private skill is in the part of its owner's number, which is never 0."""
+SHARED = 0  # the part of shared skills. A private skill is in the part of its owner's number, which is never 0
 
-SATURATION, LENGTH = 1.2, 0.75
-"""The usual values of BM25's k1 and b."""
+SATURATION, LENGTH = 1.2, 0.75  # the usual values of BM25's k1 and b
 MATCHES_READ = 10_000
 """Number of matches after which common words no longer propose candidates. They still count in the scores."""
-SCORED = 100
-"""Number of proposed skills whose exact scores are computed."""
-HOLDERS = 1_000
-"""Maximum number of shared skills that are found with a seldom word: as many as make a word common."""
-TOGETHER = 3
-"""Number of common words that a proposed skill has together, the rarest ones of the query."""
-SPARE = 4
-"""Number of times as many skills are looked through as should have enough with the words."""
+SCORED = 100  # number of proposed skills whose exact scores are computed
+TOGETHER = 3  # number of common words that a proposed skill has together, the rarest ones of the query
+SPARE = 4  # number of times as many skills are looked through as should have enough with the words
 TYPICAL_MATCH = 1.0 / (1.0 + SATURATION)
 """What a word counts that occurs once in a text of average length, as a share of its rarity."""
 
@@ -93,21 +83,26 @@ class WordIndex:
 
     def put(self, number: int, text: str, part: int = SHARED) -> None:
         """Add a skill, or replace its text and part."""
-        counted = Counter(terms(text))
+        counts = Counter(terms(text))
         if number in self:
-            if self._part_of[number] == part + 1 and np.array_equal(self._texts[number], self._as_known(counted)):
+            known = _packed((self._terms.get(term, -1), count) for term, count in counts.items())
+            if self._part_of[number] == part + 1 and np.array_equal(self._texts[number], known):
                 return  # a skill also counts as changed when somebody used it
             self.remove(number)
-        counts = {self._number_of(term): count for term, count in counted.items()}
-        here = self._parts.setdefault(part, _Part())
-        for term in counts:
+        here, pairs = self._parts.setdefault(part, _Part()), list[tuple[int, int]]()
+        for name, count in counts.items():
+            term = self._terms.setdefault(name, len(self._names))
+            if term == len(self._names):
+                self._names.append(name)
+                self._uses.append(0)
             self._uses[term] += 1
             here.holders.setdefault(term, array("q")).append(number)
+            pairs.append((term, count))
         here.count += 1
-        here.length += sum(counts.values())
+        here.length += counts.total()
         self.lengths, self._part_of = grown(self.lengths, number + 1), grown(self._part_of, number + 1)
-        self.lengths[number], self._part_of[number] = sum(counts.values()), part + 1
-        self._texts[number] = _packed(counts.items())
+        self.lengths[number], self._part_of[number] = counts.total(), part + 1
+        self._texts[number] = _packed(pairs)
 
     def remove(self, number: int) -> None:
         """Remove a skill. An unknown number is ignored."""
@@ -134,48 +129,25 @@ class WordIndex:
             del self._parts[part]
 
     def question(self, query: str, reader: int | None, allowed: Bools | None = None) -> Question:
-        """Prepare a query for a user, who sees the shared skills and their own.
-
-        `allowed` says by number which of them may be found.
-        """
+        """Prepare a query for a user, who sees the shared skills and their own. `allowed` says by number which of them
+        may be found."""
         seen = {part: self._parts[part] for part in (SHARED, reader) if part is not None and part in self._parts}
         return Question(self, Counter(terms(query)), seen, allowed)
 
-    def typical_lengths(self, numbers: Integers, parts: Mapping[int, _Part]) -> Floats:
-        """Return for each of these skills the mean length of the texts of its part."""
-        found, of = np.ones(len(numbers)), self._part_of[numbers]
-        for part, one in parts.items():
-            found[of == part + 1] = one.length / one.count
-        return found
-
     def scratch(self) -> Float32Array:
         """Return an array by skill to work with. It holds zeros, and must do so afterwards."""
-        if len(self._weights) < len(self.lengths):
-            self._weights = grown(self._weights, len(self.lengths))
+        self._weights = grown(self._weights, len(self.lengths))
         return self._weights
 
     def rarities(self, of: Collection[tuple[int, float]], terms: NDArray[np.int32]) -> Floats:
         """Return the rarity of each of these terms. `of` has the terms that have one; the others have 0."""
-        if len(self._rarities) < len(self._names):
-            self._rarities = grown(self._rarities, len(self._names))
+        self._rarities = grown(self._rarities, len(self._names))
         for term, rarity in of:
             self._rarities[term] = rarity
         found: Floats = self._rarities[terms]
         for term, _ in of:
             self._rarities[term] = 0.0
         return found
-
-    def _as_known(self, counted: Counter[str]) -> NDArray[np.int32]:
-        """Return what is kept of a text, if all its terms are known."""
-        return _packed((self._terms.get(term, -1), count) for term, count in counted.items())
-
-    def _number_of(self, term: str) -> int:
-        number = self._terms.get(term)
-        if number is None:
-            number = self._terms[term] = len(self._names)
-            self._names.append(term)
-            self._uses.append(0)
-        return number
 
 
 def _packed(pairs: Iterable[tuple[int, int]]) -> NDArray[np.int32]:
@@ -229,11 +201,12 @@ class Question:
             for term, number in numbers.items()
         }
         holders = {term: sum(map(len, some)) for term, some in having.items()}
-        count, length = sum(part.count for part in seen), sum(part.length for part in seen)
-        self._weights = Weights.of(asked, count, length, holders)
-        self._found = [(numbers[term], rarity) for term, rarity in self._weights.rarities.items()]
-        self._holders = [(one, self._weights.rarities[term]) for term in self._weights.rarities for one in having[term]]
-        self.count, self.known = count, bool(self._found)
+        self.count = sum(part.count for part in seen)
+        self._weights = Weights.of(asked, self.count, sum(part.length for part in seen), holders)
+        rarities = self._weights.rarities
+        self._found = [(numbers[term], rarity) for term, rarity in rarities.items()]
+        self._holders = [(one, rarity) for term, rarity in rarities.items() for one in having[term]]
+        self.known = bool(self._found)
         self.mean, self.deviation = self._weights.mean, self._weights.deviation
 
     def best(self, k: int) -> Integers:
@@ -243,7 +216,6 @@ class Question:
         return proposed[np.lexsort((proposed, -scores))[:k]]
 
     def lengths(self, numbers: Integers) -> Floats:
-        """Return the number of terms of each of these skills."""
         return self._index.lengths[numbers]
 
     def scores(self, numbers: Integers) -> Floats:
@@ -251,7 +223,9 @@ class Question:
         texts = [self._index._texts[number] for number in numbers.tolist()]
         pairs = np.concatenate(texts) if texts else np.zeros((0, 2), np.int32)
         owner = np.repeat(np.arange(len(numbers)), [len(text) for text in texts])
-        typical = self._index.typical_lengths(numbers, self._parts)
+        typical, of = np.ones(len(numbers)), self._index._part_of[numbers]
+        for part, one in self._parts.items():
+            typical[of == part + 1] = one.length / one.count
         relative = self._index.lengths[numbers] / np.maximum(typical, 1.0)
         weights = self._index.rarities(self._found, pairs[:, 0])
         here = np.flatnonzero(weights)
@@ -312,8 +286,7 @@ class DatabaseQuestion:
 
     def sought(self, vector: Float32Array | None, most: int, where: Mapping[str, Any], by: str) -> Sought:
         """Return what to search for: `most` skills by the vector, and skills with the words."""
-        asked = [] if by == "vectors" else list(self._asked)
-        together = [] if by == "vectors" else self._together
+        asked, together = ([], []) if by == "vectors" else (list(self._asked), self._together)
         among = None
         if together:
             shares = [min(1.0, self._common[term] / max(self._shared.count, 1)) for term in together]
@@ -321,18 +294,8 @@ class DatabaseQuestion:
             # among the first skills.
             first = int(SPARE * SCORED / prod(shares))
             among = first if first < self._common[together[0]] and not where else None
-        return Sought(
-            self._reader,
-            vector,
-            most,
-            asked,
-            [term for term in asked if term not in self._common],
-            HOLDERS,
-            together,
-            SCORED,
-            among,
-            where,
-        )
+        seldom = [term for term in asked if term not in self._common]
+        return Sought(self._reader, vector, most, asked, seldom, together, among, where)
 
     def take(self, found: Proposals) -> None:
         """Take what was found."""
@@ -346,13 +309,12 @@ class DatabaseQuestion:
         self._weights = Weights.of(asked, self.count, shared.length + mine.length, having)
         self.known = bool(self._weights.rarities)
         self.mean, self.deviation = self._weights.mean, self._weights.deviation
-        rarities = self._weights.rarities
-        proposed: dict[int, float] = {}
+        rarities, proposed = self._weights.rarities, defaultdict[int, float](float)
         for term, numbers in chain(holders.items(), own.items()):
             for number in numbers:
-                proposed[number] = proposed.get(number, 0.0) + rarities[term]
+                proposed[number] += rarities[term]
         for number in found.together:
-            proposed[number] = proposed.get(number, 0.0) + sum(rarities[term] for term in self._together)
+            proposed[number] += sum(rarities[term] for term in self._together)
         best = sorted(proposed, key=lambda number: (-proposed[number], number))[:SCORED]
         self._proposed = np.array(best, np.int64)
 
@@ -362,7 +324,6 @@ class DatabaseQuestion:
         return self._proposed[np.lexsort((self._proposed, -scores))[:k]]
 
     def lengths(self, numbers: Integers) -> Floats:
-        """Return the number of terms of each of these skills."""
         texts = self._read(numbers.tolist())
         return np.array([texts[number].total() for number in numbers.tolist()], np.float64)
 

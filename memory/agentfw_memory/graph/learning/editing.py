@@ -1,10 +1,7 @@
 """Adding, changing and retiring skills, and the edges between them.
 
-Everything is checked and embedded before the first row is written. Then it is written in one transaction, so a call
-takes effect completely or not at all.
-
-An owner has each text once. Adding it again returns the existing skill, with the new tools and scenarios added to it,
-so a caller can safely repeat a call whose answer was lost.
+Everything is checked and embedded before the first row is written, and written in one transaction. An owner has each
+text once, so a caller can safely repeat a call whose answer was lost.
 """
 
 from __future__ import annotations
@@ -57,13 +54,11 @@ class Editor:
         about = check_metadata(skill.metadata), skill.expires_at
         rows.replace_skill(change, SkillRow(own, owner, skill.text, skill.visibility, vector, when, *about))
         # What complemented or contradicted the old text needn't do so with the new one.
-        related = [row for row in rows.edge_rows(own) if row.kind in ("COMPLEMENTS", "CONFLICTS")]
-        rows.end_edges(change, related)
+        rows.end_edges(change, [row for row in rows.edge_rows(own) if row.kind in ("COMPLEMENTS", "CONFLICTS")])
         self.broaden(change, own, skill.tools, skill.scenarios)
         rows.touch(change, [own])
 
     def broaden(self, change: Change, own: int, tools: Sequence[str], scenarios: Sequence[str]) -> None:
-        """Add tools and scenarios to a skill."""
         edges = [EdgeRow("REQUIRES", own, tool) for tool in self._rows.nodes(change, "tool", tools).values()]
         applied = self._rows.nodes(change, "scenario", scenarios).values()
         self._rows.add_edges(change, [*edges, *(EdgeRow("APPLIES_TO", own, scenario) for scenario in applied)])
@@ -76,10 +71,8 @@ class Editor:
         tools = rows.nodes(change, "tool", [tool for skill in wanted for tool in skill.tools])
         scenarios = rows.nodes(change, "scenario", [name for skill in wanted for name in skill.scenarios])
         about = [check_metadata(skill.metadata) for skill in wanted]
-        pairs = [
-            (owners[skill.owner], told_apart(skill.text, metadata))
-            for skill, metadata in zip(wanted, about, strict=True)
-        ]
+        named = [told_apart(skill.text, metadata) for skill, metadata in zip(wanted, about, strict=True)]
+        pairs = list(zip((owners[skill.owner] for skill in wanted), named, strict=True))
         known = rows.twins(pairs)
         fresh = list(dict.fromkeys(pair for pair in pairs if pair not in known))
         new = rows.store.new_numbers(len(fresh)) if fresh else ()
@@ -93,8 +86,8 @@ class Editor:
             if pair in known or own in added:
                 repeated.append(own)
             else:
-                row = SkillRow(own, pair[0], skill.text, skill.visibility, vector, when, metadata, skill.expires_at)
-                added[own] = row
+                what = skill.text, skill.visibility, vector, when, metadata, skill.expires_at
+                added[own] = SkillRow(own, pair[0], *what)
                 edges.append(EdgeRow("OWNS", pair[0], own, 1.0, when))
             edges += [EdgeRow("REQUIRES", own, tools[tool], 1.0, when) for tool in skill.tools]
             edges += [EdgeRow("APPLIES_TO", own, scenarios[name], 1.0, when) for name in skill.scenarios]
@@ -105,7 +98,14 @@ class Editor:
             rows.touch(change, repeated)
             found = rows.skills(repeated)
         return [
-            found.get(own) or _as_added(skill, own, added[own].valid_from, change.now)
+            found.get(own)
+            or Skill(
+                *(f"s{own}", skill.owner, skill.text, skill.tools, skill.scenarios, skill.visibility),
+                valid_from=added[own].valid_from,
+                recorded_at=change.now,
+                metadata=skill.metadata,
+                expires_at=skill.expires_at,
+            )
             for skill, own in zip(wanted, (owns[pair] for pair in pairs), strict=True)
         ]
 
@@ -131,19 +131,18 @@ class Editor:
             before = self.current(own)
             when = self._valid_from(valid_from, change)
             if when < before.valid_from:
-                raise BadInputError(
-                    f"{skill} can't change at {when}: its current version is valid from {before.valid_from}",
-                    fix="pass a later valid_from, or none",
-                )
-            after = replace(before, **given, expires_at=_expiry(before.expires_at, expires_at))
+                problem = f"{skill} can't change at {when}: its current version is valid from {before.valid_from}"
+                raise BadInputError(problem, fix="pass a later valid_from, or none")
+            if expires_at is not None:
+                given["expires_at"] = None if expires_at == math.inf else check_number("expires_at", expires_at)
+            after = replace(before, **given)
             if replace(after, expires_at=before.expires_at) != before:
                 self._replace(change, own, after, new_vector, when)
             elif after != before:
-                self._rows.store.write(
-                    Update("version", {"number": own, "valid_to": None}, {"expires_at": after.expires_at})
-                )
-            self._rename(change, own, "REQUIRES", checked.get("tool"))
-            self._rename(change, own, "APPLIES_TO", checked.get("scenario"))
+                now = {"number": own, "valid_to": None}
+                self._rows.store.write(Update("version", now, {"expires_at": after.expires_at}))
+            for kind, some in checked.items():
+                self._rename(change, own, "REQUIRES" if kind == "tool" else "APPLIES_TO", some)
             self._rows.touch(change, [own])
             return self.current(own)
 
@@ -158,7 +157,7 @@ class Editor:
         if check_number("weight", weight) <= 0:
             raise BadInputError(f"invalid weight of an edge: {weight}", fix="pass a weight above 0, or use disconnect")
         with self._rows.writing() as change:
-            edge = replace(self._edge(change, source, kind, target), weight=float(weight))
+            edge = self._edge(change, source, kind, target)._replace(weight=float(weight))
             self._rows.add_edges(change, [edge])
             self._touch_ends(change, edge)
 
@@ -188,21 +187,17 @@ class Editor:
             raise UnknownSkillError(f"s{own}")
         return found[own]
 
-    # Helpers
-
     def _checked(self, skill: NewSkill) -> NewSkill:
         check_name("owner", skill.owner)
         check_not_reserved("owner", skill.owner)
         check_text("skill", skill.text, self._settings.longest_text)
         _check_visibility(skill.visibility)
-        if skill.valid_from is not None:
-            check_number("valid_from", skill.valid_from)
-        if skill.expires_at is not None:
-            check_number("expires_at", skill.expires_at)
+        for what in ("valid_from", "expires_at"):
+            if (when := getattr(skill, what)) is not None:
+                check_number(what, when)
         check_metadata(skill.metadata)
-        return replace(
-            skill, tools=check_names("tool", skill.tools), scenarios=check_names("scenario", skill.scenarios)
-        )
+        tools, scenarios = check_names("tool", skill.tools), check_names("scenario", skill.scenarios)
+        return replace(skill, tools=tools, scenarios=scenarios)
 
     def _valid_from(self, given: float | None, change: Change) -> float:
         if given is None:
@@ -222,10 +217,8 @@ class Editor:
         row = SkillRow(own, owner, after.text, after.visibility, vector, when, metadata, after.expires_at)
         self._rows.replace_skill(change, row)
 
-    def _rename(self, change: Change, own: int, kind: EdgeKind, names: tuple[str, ...] | None) -> None:
+    def _rename(self, change: Change, own: int, kind: EdgeKind, names: tuple[str, ...]) -> None:
         """Replace the tools or scenarios of a skill."""
-        if names is None:
-            return
         wanted = set(self._rows.nodes(change, EDGE_ENDS[kind][1], names).values())
         now = {edge.target for edge in self._rows.edge_rows(own) if edge.kind == kind and edge.source == own}
         self._rows.end_edges(change, [EdgeRow(kind, own, target) for target in sorted(now - wanted)])
@@ -243,11 +236,10 @@ class Editor:
                 self.current(ends[-1])
             else:
                 ends.append(self._rows.nodes(change, what, [check_name(what, name)])[name])
-        if known in ("COMPLEMENTS", "CONFLICTS"):
-            ends.sort()
-        if ends[0] == ends[1]:
+        one, other = sorted(ends) if known in ("COMPLEMENTS", "CONFLICTS") else ends
+        if one == other:
             raise BadInputError(f"{source} can't be connected with itself", fix="pass two different skills")
-        return EdgeRow(known, ends[0], ends[1])
+        return EdgeRow(known, one, other)
 
     def _touch_ends(self, change: Change, edge: EdgeRow) -> None:
         ends = zip(EDGE_ENDS[edge.kind], (edge.source, edge.target), strict=True)
@@ -257,24 +249,3 @@ class Editor:
 def _check_visibility(visibility: str) -> None:
     if visibility not in ("private", "shared"):
         raise BadInputError(f'invalid visibility "{visibility}"', fix="use private or shared")
-
-
-def _expiry(before: float | None, given: float | None) -> float | None:
-    if given is None:
-        return before
-    return None if given == math.inf else check_number("expires_at", given)
-
-
-def _as_added(skill: NewSkill, own: int, valid_from: float, recorded_at: float) -> Skill:
-    return Skill(
-        f"s{own}",
-        skill.owner,
-        skill.text,
-        skill.tools,
-        skill.scenarios,
-        skill.visibility,
-        valid_from=valid_from,
-        recorded_at=recorded_at,
-        metadata=skill.metadata,
-        expires_at=skill.expires_at,
-    )

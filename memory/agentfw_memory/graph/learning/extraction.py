@@ -8,13 +8,9 @@
     ...     print(draft.text, draft.tools)
     For rescheduling: Ana prefers mornings. ('calendar', 'mail')
 
-`extract` takes what the user said of how it ended, as it was said. A graph passes only what of it lasts. The query and
-messages never become part of a skill, and nothing does that nobody said: maxims are for a model to write, which is any
-callable of the type `Extractor`.
-
-What worked is kept as a case, to be shown to a policy as a demonstration: a model can't make much of "prefers X", but
-it copies well. A case is a skill whose text is the request. The answer and the verdict are its metadata. Other recalls
-leave cases out. A secret never becomes part of a case.
+The query and messages never become part of a skill, and nothing does that nobody said: maxims are for a model to write,
+which is any callable of the type `Extractor`. What worked is kept as a case, to be shown to a policy as a
+demonstration: a skill whose text is the request. The answer and the verdict are its metadata.
 """
 
 from __future__ import annotations
@@ -29,15 +25,12 @@ from agentfw_memory.errors import BadInputError
 from agentfw_memory.graph.records import Hit, NewSkill
 from agentfw_memory.writing.secrets import has_secret
 
-NEW_SKILLS = 3
-"""Default maximum of new skills, as in the flat skill lists that the parpo-psgm paper compares with."""
+NEW_SKILLS = 3  # default maximum of new skills, as in the flat skill lists that the parpo-psgm paper compares with
 MAXIMUM_CLAUSE_LENGTH = 120
 CASES: Mapping[str, Any] = {"case": {"$exists": True}}
 """The filter by which cases are recalled."""
-GOOD = 0.5
-"""Verdict from which on an answer is shown as one to copy."""
-LETTERS = 4
-"""Characters of a token, where nothing counts tokens."""
+GOOD = 0.5  # verdict from which on an answer is shown as one to copy
+LETTERS = 4  # characters of a token, where nothing counts tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,39 +130,32 @@ def case_of(trajectory: Trajectory, reward: float, *, shared: bool) -> list[NewS
 def chosen_cases(
     hits: Iterable[Hit], k: int, tokens: int, count: Callable[[str], int] | None, *, bad: bool
 ) -> list[Case]:
-    """Return the k best cases that fit a budget of tokens, the best last. Bad ones only where they are asked for.
-
-    Of several cases of one request and owner the newest says how it is answered now.
-    """
+    """Return the k best cases that fit a budget of tokens, the best last. Bad ones only where they are asked for. Of
+    several cases of one request and owner the newest says how it is answered now."""
     counted = count or (lambda text: len(text) // LETTERS + 1)
-    newest: dict[tuple[str, str, bool], Hit] = {}
+    newest: dict[tuple[str, str, bool], tuple[float, Case]] = {}
     for hit in hits:
-        key = hit.skill.owner, hit.skill.text, hit.skill.metadata["case"]["verdict"] >= GOOD
-        if key not in newest or hit.skill.recorded_at > newest[key].skill.recorded_at:
-            newest[key] = hit
+        skill, about = hit.skill, hit.skill.metadata["case"]
+        case = Case(skill.id, skill.text, about["answer"], about["verdict"], skill.owner, hit.score)
+        key = case.owner, case.request, case.good
+        if key not in newest or skill.recorded_at > newest[key][0]:
+            newest[key] = skill.recorded_at, case
     found: list[Case] = []
-    for hit in newest.values():
-        case = hit.skill.metadata["case"]
-        one = Case(hit.skill.id, hit.skill.text, case["answer"], case["verdict"], hit.skill.owner, hit.score)
-        needed = counted(as_text([one]))
-        if (one.good or bad) and len(found) < k and needed <= tokens:
+    for _, case in newest.values():
+        needed = counted(as_text([case]))
+        if (case.good or bad) and len(found) < k and needed <= tokens:
             tokens -= needed
-            found.append(one)
+            found.append(case)
     return found[::-1]
 
 
 def as_messages(cases: Sequence[Case]) -> list[dict[str, str]]:
     """Return good cases as turns of a conversation before the request. Bad ones a model would say again."""
-    return [
-        {"role": role, "content": content}
-        for case in cases
-        if case.good
-        for role, content in (("user", case.request), ("assistant", case.answer))
-    ]
+    turns = (turn for case in cases if case.good for turn in (("user", case.request), ("assistant", case.answer)))
+    return [{"role": role, "content": content} for role, content in turns]
 
 
 def as_text(cases: Sequence[Case]) -> str:
     """Return cases as text before a prompt."""
-    return "\n\n".join(
-        f"Request: {case.request}\n{'Answer' if case.good else 'Not this answer'}: {case.answer}" for case in cases
-    )
+    answers = (f"{'Answer' if case.good else 'Not this answer'}: {case.answer}" for case in cases)
+    return "\n\n".join(f"Request: {case.request}\n{answer}" for case, answer in zip(cases, answers, strict=True))

@@ -1,9 +1,8 @@
 """Remembers what a user says, as soon as it is said.
 
-What of a message its author wrote is told by its structure (writing/own_words.py). Then a writer decides what to write
-down. Without one, or where its answer doesn't hold, sentences that say something lasting are kept as they were said. A
-correction comes before what it corrects, and a request to forget is answered with what would go; nothing is deleted
-before it is confirmed. A message is heard once, by its id, and written in one transaction. Secrets are never written.
+A writer decides what to write down of the author's own words. Without one, or where its answer doesn't hold, sentences
+that say something lasting are kept as they were said. A message is heard once, by its id, and written in one
+transaction. Nothing is deleted before it is confirmed, and secrets are never written.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from agentfw_memory.graph.forgetting import check_not_reserved
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.learning.editing import Editor
 from agentfw_memory.graph.recall.recall import EVERY_ANSWER, Recaller
-from agentfw_memory.graph.records import Heard, NewSkill, Skill, Visibility
+from agentfw_memory.graph.records import EdgeKind, Heard, NewSkill, Skill, Visibility
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.rows.row_types import EdgeRow
 from agentfw_memory.graph.stores.store import Change
@@ -34,20 +33,14 @@ from agentfw_memory.writing.own_words import own_words
 from agentfw_memory.writing.secrets import has_secret
 from agentfw_memory.writing.writer import NEAREST, Decision, KnownMemory, Said, Writer, checked
 
-MOST_KEPT = 20
-"""Maximum number of things that are kept of one message."""
-TURNS_BEFORE = 6
-"""Number of turns of a conversation that a writer is shown."""
-CONVERSATIONS = 1_000
-"""Number of conversations whose latest turns are kept in memory."""
-RELATED = 0.3
-"""Similarity from which on two texts without a common word are about the same thing."""
+MOST_KEPT = 20  # maximum number of things that are kept of one message
+TURNS_BEFORE = 6  # number of turns of a conversation that a writer is shown
+CONVERSATIONS = 1_000  # number of conversations whose latest turns are kept in memory
+RELATED = 0.3  # similarity from which on two texts without a common word are about the same thing
 NEARLY_THE_SAME = 0.85
 """Similarity from which on two sayings are about the same thing though neither is called a correction."""
-CORRECTED = 0.45
-"""Minimum similarity of a correction to what it corrects, unless that was said just before."""
-TO_FORGET = 0.6
-"""Share of the best score from which on a memory counts as what the user asked to forget."""
+CORRECTED = 0.45  # minimum similarity of a correction to what it corrects, unless that was said just before
+TO_FORGET = 0.6  # share of the best score from which on a memory counts as what the user asked to forget
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -82,8 +75,8 @@ class Hearer:
         if saying.conversation:
             check_name("conversation", saying.conversation)
         if not isinstance(saying.text, str):
-            problem = f"the saying is of type {type(saying.text).__name__}, not a string"
-            raise BadInputError(problem, fix="pass a string")
+            what = type(saying.text).__name__
+            raise BadInputError(f"the saying is of type {what}, not a string", fix="pass a string")
         now = self._rows.store.now()
         at = now if saying.at is None else min(check_number("at", saying.at), now)
         # Without a writer, who would be asked once more, it is enough to look for it when something is written.
@@ -95,14 +88,13 @@ class Hearer:
         before = self._turns(saying) if saying.conversation else ()
         if not own:
             return None
-        known: tuple[KnownMemory, ...] = ()
+        hits = []
         if self.writer is not None:
-            query = " ".join(own)[:longest]
-            hits = self._recaller.recall(query, saying.user, NEAREST, at_least=0.0)
-            skills = [hit.skill for hit in hits]
-            known = tuple(
-                KnownMemory(one.id, one.text, one.owner, one.visibility == "shared", one.valid_from) for one in skills
-            )
+            hits = self._recaller.recall(" ".join(own)[:longest], saying.user, NEAREST, at_least=0.0)
+        known = tuple(
+            KnownMemory(one.id, one.text, one.owner, one.visibility == "shared", one.valid_from)
+            for one in (hit.skill for hit in hits)
+        )
         return Said(saying.text, saying.user, at, before, known, own)
 
     def hear(self, saying: Saying) -> Heard:
@@ -113,15 +105,13 @@ class Hearer:
         """Write down what was said, as a writer answered, or without one as it was said."""
         if said is None:
             return Heard(saying.id, known_already=self._was_heard(saying))
-        if self.writer is None or problem:
-            decisions = self._plain(said, said.own)
-        else:
+        decisions, wrong, rest = list[Decision](), list[str](), list(said.own)
+        if self.writer is not None and not problem:
             decisions, wrong = checked(said, answer, self._related)
-            if wrong:
-                problem = "; ".join(dict.fromkeys(wrong))
-                told = [one.evidence.casefold().strip(" .!") for one in decisions]
-                rest = [one for one in said.own if not any(part in one.casefold() for part in told)]
-                decisions += self._plain(said, rest)
+            problem = "; ".join(dict.fromkeys(wrong))
+            told = [one.evidence.casefold().strip(" .!") for one in decisions]
+            rest = [one for one in said.own if wrong and not any(part in one.casefold() for part in told)]
+        decisions += self._plain(said, rest)
         to_forget = self._to_forget(said, [one for one in decisions if one.action == "DELETE"])
         wanted = [one for one in decisions if one.action in ("ADD", "UPDATE")][:MOST_KEPT]
         if problem:
@@ -136,18 +126,15 @@ class Hearer:
             self._recaller.focus(saying.user, (), vectors)
             written = [self._carry_out(change, saying, said, *one) for one in zip(wanted, vectors, strict=True)]
             self._note(change, saying, name, written)
-            always = [one for one, decision in zip(written, wanted, strict=True) if decision.always]
-            if always:
+            if always := [one for one, decision in zip(written, wanted, strict=True) if decision.always]:
                 fact = f"{saying.user.casefold()}: {EVERY_ANSWER}"
                 node = self._rows.nodes(change, "fact", [fact])[fact]
                 self._rows.add_edges(change, [EdgeRow("STATES", one, node) for one in always])
             self._rows.touch(change, written)
-        return Heard(
-            saying.id, kept=tuple(dict.fromkeys(f"s{one}" for one in written)), problem=problem, to_forget=to_forget
-        )
+        kept = tuple(dict.fromkeys(f"s{one}" for one in written))
+        return Heard(saying.id, kept=kept, problem=problem, to_forget=to_forget)
 
     def asked_to_forget(self, text: str, user: str) -> list[Skill]:
-        """Return the user's skills that a message asks to forget."""
         if not may_ask_to_forget(text):
             return []
         own = own_words(text)
@@ -155,14 +142,13 @@ class Hearer:
         found = self._to_forget(said, [one for one in self._plain(said, own) if one.action == "DELETE"])
         return list(self._rows.skills([check_skill(one) for one in found]).values())
 
-    # What to write without a writer
-
     def _plain(self, said: Said, sentences: Sequence[str]) -> list[Decision]:
         """Keep sentences as they were said, by their kinds."""
-        found = []
+        if not sentences:
+            return []
         before = own_words(next((text for who, text in reversed(said.before) if who == "user"), ""))
-        kinds = kinds_of(sentences, before, self._recaller.embedder)
-        for sentence, kind in zip(sentences, kinds, strict=True):
+        found = []
+        for sentence, kind in zip(sentences, kinds_of(sentences, before, self._recaller.embedder), strict=True):
             if kind == "forget":
                 found.append(Decision("DELETE", evidence=sentence))
             elif kind != "other":
@@ -188,8 +174,6 @@ class Hearer:
         mine, theirs = self._recaller.embed([one, other])
         return float(mine @ theirs) >= RELATED
 
-    # Writing
-
     def _carry_out(self, change: Change, saying: Saying, said: Said, decision: Decision, vector: Float32Array) -> int:
         """Write what was decided. Return the number of the skill."""
         since = said.at if decision.since is None else decision.since
@@ -199,23 +183,20 @@ class Hearer:
             metadata["said"] = decision.evidence
         new = NewSkill(saying.user, decision.text, visibility=visibility, valid_from=since, metadata=metadata)
         known = self._rows.skills([check_skill(decision.id)]) if decision.action == "UPDATE" else {}
-        for number, old in known.items():
+        older, owner = None, saying.user
+        for older, old in known.items():
             when = max(since, old.valid_from)
             if old.owner == saying.user:
-                new = replace(new, visibility=old.visibility)
-                self._editor.supersede(change, number, new, vector, when)
-                return number
+                self._editor.supersede(change, older, replace(new, visibility=old.visibility), vector, when)
+                return older
             # Somebody else's: both stay under the name of who said it, and the newer one comes first.
-            new = replace(new, visibility="shared", valid_from=when, metadata={**metadata, "corrects": f"s{number}"})
-            added = check_skill(self._editor.write(change, [new], vector[np.newaxis])[0].id)
-            self._state_the_same(change, old.owner, number, added)
-            return added
-        corrects = decision.id == "corrects"
-        plain = decision.text == decision.evidence and not decision.always
-        older = self._older(saying, vector, corrects) if plain else None
+            new = replace(new, visibility="shared", valid_from=when, metadata={**metadata, "corrects": f"s{older}"})
+            owner = old.owner
+        if not known and decision.text == decision.evidence and not decision.always:
+            older = self._older(saying, vector, decision.id == "corrects")
         added = check_skill(self._editor.write(change, [new], vector[np.newaxis])[0].id)
         if older is not None and older != added:
-            self._state_the_same(change, saying.user, older, added)
+            self._state_the_same(change, owner, older, added)
         return added
 
     def _older(self, saying: Saying, vector: Float32Array, corrects: bool) -> int | None:
@@ -232,12 +213,16 @@ class Hearer:
             said = "case" not in self._rows.metadata([nearest]).get(nearest, {})
             if said and similarity[0] >= (CORRECTED if corrects else NEARLY_THE_SAME):
                 return nearest
-        just_before = self._just_before(saying) if corrects else []
-        return just_before[-1] if just_before else None
+        if not (corrects and saying.conversation):
+            return None
+        talk = self._rows.find("conversation", saying.conversation)
+        before = [] if talk is None else [edge.source for edge in self._rows.edge_rows(talk) if edge.kind == "SAID_IN"]
+        by_user = [one for one, skill in self._rows.skills(before).items() if skill.owner == saying.user]
+        return by_user[-1] if by_user else None
 
     def _state_the_same(self, change: Change, owner: str, older: int, newer: int) -> None:
         """Connect two skills to one node, by which the newer one comes first and the older one is marked."""
-        known = [name for name, _ in self._rows.facts([older]) if not name.endswith(EVERY_ANSWER)]
+        known = [name for name in self._rows.facts(older) if not name.endswith(EVERY_ANSWER)]
         name = known[0] if known else f"{owner.casefold()}: s{older}"
         node = self._rows.nodes(change, "fact", [name])[name]
         self._rows.add_edges(change, [EdgeRow("STATES", one, node) for one in (older, newer)])
@@ -245,22 +230,15 @@ class Hearer:
 
     def _note(self, change: Change, saying: Saying, name: str, written: Sequence[int]) -> None:
         """Note in which conversation and message skills were said, instead of where they were said before."""
-        edges = []
         for number in dict.fromkeys(written):
             known = self._rows.edge_rows(number)
             self._rows.end_edges(change, [row for row in known if row.kind == "SAID_IN"])
-            if saying.conversation:
-                talk = self._rows.nodes(change, "conversation", [saying.conversation])[saying.conversation]
-                edges.append(EdgeRow("SAID_IN", number, talk))
-            if name:
-                edges.append(EdgeRow("SAID_AS", number, self._rows.nodes(change, "saying", [name])[name]))
+        talk = self._rows.nodes(change, "conversation", filter(None, [saying.conversation])).values()
+        message = self._rows.nodes(change, "saying", filter(None, [name])).values()
+        ends: list[tuple[EdgeKind, int]] = [("SAID_IN", node) for node in talk]
+        ends += [("SAID_AS", node) for node in message]
+        edges = [EdgeRow(kind, one, node) for one in dict.fromkeys(written) for kind, node in ends]
         self._rows.add_edges(change, edges)
-
-    def _just_before(self, saying: Saying) -> list[int]:
-        """Return what the user said in this conversation, oldest first."""
-        talk = self._rows.find("conversation", saying.conversation) if saying.conversation else None
-        said = [] if talk is None else [edge.source for edge in self._rows.edge_rows(talk) if edge.kind == "SAID_IN"]
-        return [one for one, skill in self._rows.skills(said).items() if skill.owner == saying.user]
 
     def _turns(self, saying: Saying) -> tuple[tuple[str, str], ...]:
         """Return the turns before a message, and note it."""

@@ -1,12 +1,8 @@
-"""Learns from trajectories: extracts skills from good ones, and counts the uses of skills in all of them.
+"""Learns from trajectories: places drafted skills among those of the user, and counts the uses of skills.
 
-A trajectory counts once. Its id is looked up and its effects are written in one transaction, after taking over what
-others have written so far, so two processes that learn at once create no duplicates.
-
-An extractor drafts skills from a trajectory: wishes, which users utter above all when something went wrong
-(`wishes_from`), and ways that worked (`learn_from`). They are placed among the user's skills, and `Sharing` shares
-what enough users have in common. Skills that occur together in enough good trajectories complement each other. Every
-trajectory counts towards the utility of the skills it used.
+A trajectory counts once: its id is looked up and its effects are written in one transaction, so two processes that
+learn at once create no duplicates. Wishes are learned from failures too (`wishes_from`), ways that worked and what
+complements each other from good trajectories only (`learn_from`).
 """
 
 from __future__ import annotations
@@ -87,17 +83,14 @@ class Learner:
             self._recaller.note_cases(change)
             return replace(learned, cases=tuple(one.id for one in self._editor.write(change, cases, asked)))
 
-    # Helpers
-
     def _write(
         self, change: Change, trajectory: Trajectory, reward: float, drafts: list[SkillDraft], vectors: Float32Array
     ) -> Learned:
         rows, settings = self._rows, self._settings
         user = rows.nodes(change, "user", [trajectory.user])[trajectory.user]
         own = rows.add_trajectory(change, trajectory.id, user, trajectory.query, trajectory.outcome, reward)
-        before = {
-            use.skill: use for use in self._recaller.uses(own, user, self._visible(trajectory.skills, user), reward)
-        }
+        used_before = self._recaller.uses(own, user, self._visible(trajectory.skills, user), reward)
+        before = {use.skill: use for use in used_before}
         placed = self._place(change, trajectory.user, drafts, vectors)
         self._sharing.withdraw(change, user, placed.unsaid)
         used = self._visible(trajectory.skills, user)  # a shared skill may just have been deleted
@@ -109,12 +102,9 @@ class Learner:
         # What a user asked for after a failure wasn't tried yet, so the failure says nothing about it.
         executed = [skill for skill in touched if good or skill in used or skill not in placed.wishes]
         uses = [before.get(skill) or Use(own, user, skill, reward) for skill in executed]
-        rows.add_edges(
-            change,
-            [EdgeRow("EXECUTED", own, use.skill, reward, None, use.user_term, use.community_term) for use in uses],
-        )
-        for skill in executed:
-            rows.count_use(change, skill, 1, reward)
+        edges = [EdgeRow("EXECUTED", own, use.skill, reward, None, use.user_term, use.community_term) for use in uses]
+        rows.add_edges(change, edges)
+        rows.count_uses(change, executed, reward)
         complements: list[tuple[int, int]] = []
         retired = list(placed.ended)
         if good:
@@ -141,9 +131,8 @@ class Learner:
     def _place(self, change: Change, owner: str, drafts: Sequence[SkillDraft], vectors: Float32Array) -> Placed:
         """Write the drafts of one trajectory among the skills that its user already has.
 
-        A draft that says the same as an existing skill is merged into it: their vectors are similar, and so is their
-        meaning word by word. Similar vectors alone are not enough, because opposites have similar vectors too. A wish
-        that rewords an existing one, or says the opposite in nearly the same words, becomes its newest version.
+        A draft with a similar vector and the same meaning word by word is merged into the existing skill. Similar
+        vectors alone are not enough, because opposites have them too: then a wish becomes the newest version.
         """
         user = self._rows.nodes(change, "user", [owner])[owner]
         placed = Placed()
@@ -163,18 +152,15 @@ class Learner:
     def _most_similar(self, user: int, vector: Float32Array, placed: Placed) -> int | None:
         """Return the user's skill that is similar enough to be the same, the most similar one."""
         cache = self._recaller.cache
-        known = cache.owned.get(user, set()) - set(placed.ended) - set(placed.updated)
-        members = np.fromiter(sorted(known), np.int64)
-        best: tuple[float, int] | None = None
-        if len(members):
+        members = sorted(cache.owned.get(user, set()) - set(placed.ended) - set(placed.updated))
+        found = [(float(vector @ other), skill) for skill, other in (placed.added | placed.updated).items()]
+        if members:
             (likely,), (similarity,) = cache.index.among(vector, 1, members)
-            best = float(similarity), int(likely)
-        for skill, other in (placed.added | placed.updated).items():
-            if best is None or float(vector @ other) > best[0]:
-                best = float(vector @ other), skill
-        if best is None or best[0] <= self._settings.merge_above:
+            found.insert(0, (float(similarity), int(likely)))
+        alike, best = max(found, key=lambda one: one[0], default=(0.0, 0))
+        if alike <= self._settings.merge_above or "case" in self._rows.metadata([best]).get(best, {}):
             return None
-        return None if "case" in self._rows.metadata([best[1]]).get(best[1], {}) else best[1]
+        return best
 
     def _add(
         self, change: Change, user: int, owner: str, draft: SkillDraft, vector: Float32Array, placed: Placed
@@ -182,11 +168,9 @@ class Learner:
         visibility: Visibility = "shared" if self._settings.share_learned else "private"
         new = NewSkill(owner, draft.text, draft.tools, draft.scenarios, visibility)
         skill = skill_number(self._editor.write(change, [new], vector[np.newaxis])[0].id) or 0
-        if skill in placed.added:
-            return skill
         if skill in self._recaller.cache.owned.get(user, ()):  # the owner has exactly this text already
             return self._merge(change, skill, draft, placed)
-        placed.added[skill] = vector
+        placed.added.setdefault(skill, vector)
         return skill
 
     def _merge(self, change: Change, skill: int, draft: SkillDraft, placed: Placed) -> int:
@@ -200,27 +184,23 @@ class Learner:
         self, change: Change, user: int, skill: int, draft: SkillDraft, vector: Float32Array, placed: Placed
     ) -> int:
         """Make a draft the newest version of a wish."""
-        rows = self._rows
-        before = rows.skills([skill])[skill]
-        twin = rows.twins([(user, draft.text)]).get((user, draft.text))
-        if twin is not None:
-            rows.end_skills(change, [skill])
+        before = self._rows.skills([skill])[skill]
+        placed.unsaid.append(before.text)
+        if twin := self._rows.twins([(user, draft.text)]).get((user, draft.text)):
+            self._rows.end_skills(change, [skill])
             placed.ended.append(skill)
-            placed.unsaid.append(before.text)
             return self._merge(change, twin, draft, placed)
         new = NewSkill(before.owner, draft.text, draft.tools, draft.scenarios, before.visibility)
         self._editor.supersede(change, skill, new, vector, max(change.now, before.valid_from))
         placed.updated[skill] = vector
-        placed.unsaid.append(before.text)
         return skill
 
     def _checked(self, trajectory: Trajectory) -> Trajectory:
         check_name("trajectory", trajectory.id)
         check_name("user", trajectory.user)
         check_not_reserved("user", trajectory.user)
-        texts = {name: getattr(trajectory, name) for name in ("query", "outcome", "answer", "corrected")}
-        for what, text in texts.items():
-            if text:
+        for what in ("query", "outcome", "answer", "corrected"):
+            if text := getattr(trajectory, what):
                 check_text(what, text, self._settings.longest_text)
         check_names("skill", trajectory.skills)
         check_names("skill", trajectory.shown)
@@ -234,15 +214,12 @@ class Learner:
         if not (good or heard):
             return []
         drafts = self._extractor(trajectory, settings.new_skills)[: settings.new_skills]
+        kept = [draft for draft in drafts if (heard if draft.wish else good)]
+        for draft in kept:
+            check_text("drafted skill", draft.text, min(LONGEST_DRAFT, settings.longest_text))
         return [
-            replace(
-                draft,
-                text=check_text("drafted skill", draft.text, min(LONGEST_DRAFT, settings.longest_text)),
-                tools=check_names("tool", draft.tools),
-                scenarios=check_names("scenario", draft.scenarios),
-            )
-            for draft in drafts
-            if (heard if draft.wish else good)
+            replace(one, tools=check_names("tool", one.tools), scenarios=check_names("scenario", one.scenarios))
+            for one in kept
         ]
 
     def _as_said(self, trajectory: Trajectory, maximum: int) -> list[SkillDraft]:
@@ -254,18 +231,16 @@ class Learner:
 
     def _visible(self, skills: Iterable[str], user: int) -> list[int]:
         """Return those of these skills that still exist and that the user may see."""
-        numbers = [found for found in map(skill_number, skills) if found is not None]
-        seen = self._rows.skills(numbers, user)
-        return [one for one in dict.fromkeys(numbers) if one in seen]
+        numbers = dict.fromkeys(found for found in map(skill_number, skills) if found is not None)
+        return list(self._rows.skills(list(numbers), user))
 
     def _complement(self, change: Change, skills: list[int]) -> list[tuple[int, int]]:
         needed = self._settings.complement_after
         if not needed or len(skills) < 2:
             return []
-        counts = self._rows.co_uses(skills, self._settings.learn_from)
         new = []
-        for pair in sorted((min(pair), max(pair)) for pair, count in counts.items() if count >= needed):
-            if self._rows.add_edges(change, [EdgeRow("COMPLEMENTS", *pair)]):
+        for pair, count in self._rows.co_uses(skills, self._settings.learn_from).items():
+            if count >= needed and self._rows.add_edges(change, [EdgeRow("COMPLEMENTS", *pair)]):
                 new.append(pair)
                 self._rows.touch(change, pair)
         return new
@@ -300,9 +275,8 @@ def as_trajectory(given: Trajectory | Mapping[str, Any]) -> Trajectory:
         return Trajectory(**values)
     except (TypeError, ValueError) as error:
         known = ", ".join(field.name for field in fields(Trajectory))
-        raise BadInputError(
-            f"not a trajectory: {error}", fix=f"pass {known}; a step has action, tool and worked"
-        ) from None
+        problem = f"not a trajectory: {error}"
+        raise BadInputError(problem, fix=f"pass {known}; a step has action, tool and worked") from None
 
 
 def _ids(numbers: Iterable[int]) -> tuple[str, ...]:

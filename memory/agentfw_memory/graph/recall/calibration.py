@@ -1,14 +1,9 @@
 """How much each term of the graph can tell apart on this graph, from 0 (nothing) to 1.
 
-A term is a claim, and what the claim is about decides how it is checked, without anybody's judgement:
-
-- The terms of user and community say what helps a person, whatever they ask. If that is true, this person was more
-  successful with the skills that a term preferred for them, and the rewards of the trajectories say so. Each use is
-  judged by the terms as they were before it: a community that a use has made says nothing about that use. Where nobody
-  has used anything yet, these terms count for nothing: a person with many notes may well ask for something else. Only
-  the user term of somebody with a profile counts always.
-- The term of neighbours says that what was said one after the other belongs together. If that is true, such skills are
-  more similar to each other than any two are. With few pairs to look at, it is believed.
+The terms of user and community say what helps a person, so they count as far as the rewards of uses bear them out. Each
+use is judged by the terms before it: a community that a use has made says nothing about that use. Where nobody has used
+anything yet, they count for nothing. The term of neighbours says that what was said one after the other belongs
+together, so it counts as far as such skills are more similar than any two are. With few pairs, it is believed.
 """
 
 from __future__ import annotations
@@ -23,19 +18,14 @@ import numpy as np
 from agentfw_memory.graph.arrays import Floats, Integers
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.vector_index import products
-from agentfw_memory.graph.recall.graph_cache import GraphCache
+from agentfw_memory.graph.recall.graph_cache import GraphCache, drawn
 from agentfw_memory.graph.records import Use
 
-SAMPLE = 256
-"""Number of skills that are compared."""
-FULL = 0.25
-"""Difference, in standard deviations, from which a term counts fully: between a small and a medium effect."""
-CHANCE = 3.0
-"""Number of standard errors below which a difference is taken for chance."""
-BELIEVED = 30
-"""Number of pairs or uses at which what was measured counts half."""
-SAME = 1e-9
-"""Standard deviation below which values differ by rounding only."""
+SAMPLE = 256  # number of skills that are compared
+FULL = 0.25  # difference, in standard deviations, from which a term counts fully: between a small and a medium effect
+CHANCE = 3.0  # number of standard errors below which a difference is taken for chance
+BELIEVED = 30  # number of pairs or uses at which what was measured counts half
+SAME = 1e-9  # standard deviation below which values differ by rounding only
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +46,19 @@ class Together(Protocol):
     def together(self, user: int, skills: Integers) -> Floats: ...
 
 
-def terms_before(
-    cache: GraphCache, membership: Together | None, user: int, skills: Integers
-) -> tuple[Sequence[float | None], Sequence[float | None]]:
-    """Return the terms of user and community for these skills, as they are now, before they are used."""
-    person, none = cache.user_vector(user), [None] * len(skills)
-    return (
-        none if person is None else products(cache.vectors(skills), person).tolist(),
-        none if membership is None else membership.together(user, skills).tolist(),
-    )
+def uses_before(
+    cache: GraphCache, together: Floats | None, trajectory: int, user: int, skills: Integers, reward: float
+) -> list[Use]:
+    """Return what a trajectory used, with the terms of user and community as they are before it is learned."""
+    person = cache.user_vector(user)
+    alike = None if person is None else products(cache.vectors(skills), person)
+    terms = ([None] * len(skills) if term is None else term.tolist() for term in (alike, together))
+    return [Use(trajectory, user, skill, reward, *of) for skill, *of in zip(skills.tolist(), *terms, strict=True)]
 
 
 def calibrated(cache: GraphCache, settings: GraphSettings, sample: Integers | None = None) -> Trust:
     """Check each claim on a sample of the skills, or on the trajectories of the graph."""
-    sample = cache.sample(SAMPLE) if sample is None else sample
+    sample = drawn(np.flatnonzero(cache.live), SAMPLE) if sample is None else sample
     live = [use for use in cache.uses if use.skill < len(cache.live) and cache.live[use.skill]]
     of_others = [use for use in live if cache.owner[use.skill] != use.user]
     return Trust(
@@ -97,10 +86,8 @@ def _by_texts(cache: GraphCache, sample: Integers) -> float:
 
 
 def _by_uses(uses: Sequence[tuple[Use, float | None]]) -> float:
-    """Return how well a term told beforehand how successful a person would be with what they used of others.
-
-    Only differences within a person count: some people are easier to please than others.
-    """
+    """Return how well a term told beforehand how successful a person would be with what they used of others. Only
+    differences within a person count: some people are easier to please than others."""
     by_user: dict[int, list[tuple[int, float, float]]] = defaultdict(list)
     for use, value in uses:
         if value is not None:
@@ -111,19 +98,14 @@ def _by_uses(uses: Sequence[tuple[Use, float | None]]) -> float:
     values, rewards = (np.concatenate([part[:, one] - part[:, one].mean() for part in parts]) for one in (1, 2))
     # The uses of one trajectory share its reward, so they are one observation.
     seen = sum(len(np.unique(part[:, 0])) - 1 for part in parts)
-    return _share(_effect(values, rewards, seen)) * seen / (BELIEVED + seen)
-
-
-def _effect(values: Floats, rewards: Floats, seen: int) -> float:
-    """Return the difference in reward between the half with higher and that with lower values, in deviations.
-
-    `seen` is the number of independent observations. What may be chance with so many counts as none.
-    """
-    if seen < 1 or len(values) < 2 or min(values.std(), rewards.std()) < SAME:
+    if seen < 1 or min(values.std(), rewards.std()) < SAME:
         return 0.0
-    # Twice a correlation is about that, and the standard error of a correlation is one over the root of their number.
+    # The difference in reward between the half with higher and that with lower values, in standard deviations, is about
+    # twice a correlation, whose standard error is one over the root of their number. What may be chance counts as none.
     effect, chance = 2.0 * float(np.corrcoef(values, rewards)[0, 1]), CHANCE * 2.0 / seen**0.5
-    return effect * max(0.0, 1.0 - (chance / effect) ** 2) if effect > 0.0 else 0.0
+    if effect <= 0.0:
+        return 0.0
+    return _share(effect * max(0.0, 1.0 - (chance / effect) ** 2)) * seen / (BELIEVED + seen)
 
 
 def _share(effect: float) -> float:

@@ -6,6 +6,7 @@ What is held is a copy. `catch_up` takes over what others have changed in the st
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from agentfw_memory.graph.index.embedders import Embedder, weight_of_vectors
 from agentfw_memory.graph.index.vector_index import products
 from agentfw_memory.graph.index.word_index import SHARED, WordIndex
 from agentfw_memory.graph.metadata_filter import fits
-from agentfw_memory.graph.recall.calibration import TRUSTED, Trust, calibrated, terms_before
+from agentfw_memory.graph.recall.calibration import TRUSTED, calibrated, uses_before
 from agentfw_memory.graph.recall.graph_cache import GraphCache
 from agentfw_memory.graph.recall.ranking import Asked, Ranked, Similarity, rank
 from agentfw_memory.graph.records import Skill, Use
@@ -26,12 +27,9 @@ from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.stores.store import Count, Head
 
 MAXIMUM_CACHED_SKILLS = 50_000
-RECALIBRATED_AFTER = 0.05
-"""Share of the skills that must have changed before the terms are calibrated again."""
-NAMED = 10
-"""Maximum number of skills of a named scenario or tool that are considered beside the candidates."""
-FILTERS = 16
-"""Number of filters of which is kept which skills fit."""
+RECALIBRATED_AFTER = 0.05  # share of the skills that must have changed before the terms are calibrated again
+NAMED = 10  # maximum number of skills of a named scenario or tool that are considered beside the candidates
+FILTERS = 16  # number of filters of which is kept which skills fit
 
 
 class EmbeddedRecall:
@@ -39,6 +37,8 @@ class EmbeddedRecall:
 
     cache: GraphCache
     membership: Membership | None
+    _uncalibrated: float
+    """Number of skills that changed since the terms were calibrated."""
 
     def __init__(self, rows: GraphRows, settings: GraphSettings, embedder: Embedder) -> None:
         self._rows, self._settings, self._embedder = rows, settings, embedder
@@ -47,11 +47,10 @@ class EmbeddedRecall:
 
     def outgrown(self) -> bool:
         """Return whether the graph is too large for a process, and its store can search."""
-        most = self._settings.in_memory_up_to
-        if not self._searchable or self.cache.counter:
-            return self._searchable and len(self.cache) > most
-        count = sum(count for _, count in self._rows.store.read(Count("live", "shared"))[0])
-        return bool(count > most)
+        number = len(self.cache)
+        if self._searchable and not self.cache.counter:
+            number = sum(count for _, count in self._rows.store.read(Count("live", "shared"))[0])
+        return self._searchable and number > self._settings.in_memory_up_to
 
     def catch_up(self, head: Head, upto: int) -> None:
         if upto == self.cache.counter:
@@ -64,26 +63,24 @@ class EmbeddedRecall:
             raise
 
     def rank(self, asked: Asked) -> list[Ranked]:
-        """Return the k best skills that fit the question."""
         allowed = self._metadata.fitting(asked.where, len(self.cache.live)) if asked.where else None
         if allowed is not None and not allowed.any():
             return []
+        cache, settings = self.cache, self._settings
         similarity = self._similarity(asked, allowed)
-        candidates = similarity.best(max(self._settings.candidates, asked.k))
-        trust, context = self._calibrated(), dict[int, float]()
-        if self._settings.context_weight and (asked.scenarios or asked.tools):
+        candidates = similarity.best(max(settings.candidates, asked.k))
+        if settings.calibrate and self._uncalibrated > RECALIBRATED_AFTER * len(cache):
+            self._trust, self._uncalibrated = calibrated(cache, settings), 0.0
+        context = dict[int, float]()
+        if settings.context_weight and (asked.scenarios or asked.tools):
             context = self._rows.in_context(asked.scenarios, asked.tools)
-            candidates = self._with_named(candidates, np.array(sorted(context), np.int64), asked, allowed)
-        return rank(self.cache, self.membership, candidates, similarity, self._settings, asked, trust, allowed, context)
-
-    def _with_named(self, candidates: Integers, named: Integers, asked: Asked, allowed: Bools | None) -> Integers:
-        """Return candidates with those of the named skills that are the most similar to the query."""
-        named = named[self.cache.seen_by(asked.reader, named)]
-        named = named if allowed is None else named[allowed[named]]
-        if asked.vector is not None and len(named):
-            named = self.cache.index.among(asked.vector, NAMED, named)[0]
-        both = dict.fromkeys([*candidates.tolist(), *named[:NAMED].tolist()])
-        return np.fromiter(both, np.int64)
+            named = np.array(sorted(context), np.int64)
+            named = named[cache.seen_by(asked.reader, named)]
+            named = named if allowed is None else named[allowed[named]]
+            if asked.vector is not None and len(named):
+                named = cache.index.among(asked.vector, NAMED, named)[0]
+            candidates = np.fromiter(dict.fromkeys([*candidates.tolist(), *named[:NAMED].tolist()]), np.int64)
+        return rank(cache, self.membership, candidates, similarity, settings, asked, self._trust, allowed, context)
 
     def read(self, numbers: list[int], user: str, reader: int | None) -> dict[int, Skill]:
         """Return those of these skills that exist and that this user may see."""
@@ -97,23 +94,18 @@ class EmbeddedRecall:
         return {number: skill for number, skill in found.items() if skill.visibility == "shared" or skill.owner == user}
 
     def uses(self, trajectory: int, user: int, skills: Sequence[int], reward: float) -> list[Use]:
-        """Return what a trajectory used, with the terms of these skills before it."""
-        alike, together = terms_before(self.cache, self.membership, user, np.array(skills, np.int64))
-        return [
-            Use(trajectory, user, skill, reward, one, other)
-            for skill, one, other in zip(skills, alike, together, strict=True)
-        ]
+        numbers = np.array(skills, np.int64)
+        together = None if self.membership is None else self.membership.together(user, numbers)
+        return uses_before(self.cache, together, trajectory, user, numbers, reward)
 
     def rated(self, numbers: list[int]) -> list[int]:
         """Return those of these skills that somebody may have rated an answer with."""
         return [number for number in numbers if number in self.cache.rated]
 
     def communities(self) -> tuple[int, ...]:
-        if not self._settings.community_weight:
-            return ()
-        if self.membership is None:
+        if self._settings.community_weight and self.membership is None:
             self._joined().catch_up()
-        return self._joined().counts
+        return () if self.membership is None else self.membership.counts
 
     def prepare(self) -> None:
         if self._settings.community_weight:
@@ -124,15 +116,13 @@ class EmbeddedRecall:
         if self.membership is not None:
             self.membership.save()
 
-    # Helpers
-
     def _reset(self) -> None:
         self.cache = GraphCache(self._rows, self._settings, self._embedder.dimensions)
         self.membership = None
         self._words = None if self._settings.query_similarity == "vectors" else WordIndex()
         self._metadata = _Metadata(self._rows)
-        self._trust: Trust | None = None
-        self._uncalibrated = 0
+        self._trust = TRUSTED
+        self._uncalibrated = math.inf
         self._skills: dict[int, Skill] = {}
         self._rows.forget_names()
 
@@ -161,37 +151,27 @@ class EmbeddedRecall:
         for number in touched if self._skills else ():
             self._skills.pop(number, None)
         self._metadata.changed(touched)
+        cache, settings = self.cache, self._settings
+        gone = {one for one in touched if one >= len(cache.live) or not cache.live[one]}
         if self._words is not None:
-            self._update_words(self._words, touched)
+            texts = self._rows.texts(touched) if touched else {}
+            for number in touched:
+                if number in texts and number not in gone:
+                    part = SHARED if cache.shared[number] else int(cache.owner[number])
+                    self._words.put(number, texts[number], part)
+                else:
+                    self._words.remove(number)
         self._uncalibrated += len(touched)
         # Communities can't change a score where nothing was used yet, and finding them takes seconds in a large graph.
-        settings = self._settings
-        counts = settings.community_weight and (not settings.calibrate or self.cache.uses)
+        counts = settings.community_weight and (not settings.calibrate or cache.uses)
         if self.membership is not None or counts:
-            live = self.cache.live
-            self._joined().catch_up(touched, [one for one in touched if one >= len(live) or not live[one]])
+            self._joined().catch_up(touched, gone)
 
     def _joined(self) -> Membership:
         if self.membership is None:
             self.membership = Membership(self._rows, self._settings)
-            self._trust = None
+            self._uncalibrated = math.inf
         return self.membership
-
-    def _update_words(self, words: WordIndex, touched: list[int]) -> None:
-        texts = self._rows.texts(touched) if touched else {}
-        for number in touched:
-            if number in texts and number < len(self.cache.live) and self.cache.live[number]:
-                part = SHARED if self.cache.shared[number] else int(self.cache.owner[number])
-                words.put(number, texts[number], part)
-            else:
-                words.remove(number)
-
-    def _calibrated(self) -> Trust:
-        if not self._settings.calibrate:
-            return TRUSTED
-        if self._trust is None or self._uncalibrated > RECALIBRATED_AFTER * len(self.cache):
-            self._trust, self._uncalibrated = calibrated(self.cache, self._settings), 0
-        return self._trust
 
 
 class _Metadata:
@@ -204,7 +184,6 @@ class _Metadata:
         self._masks: dict[str, tuple[Mapping[str, Any], Bools]] = {}
 
     def changed(self, numbers: Iterable[int]) -> None:
-        """Note skills that are new, changed or gone."""
         if self._known is not None:
             self._touched.update(numbers)
 
@@ -212,7 +191,15 @@ class _Metadata:
         """Return by number which skills fit a filter, with room for so many."""
         if self._known is None:
             self._known = self._rows.metadata()
-        self._catch_up(self._known)
+        if self._touched:
+            fresh = self._rows.metadata(sorted(self._touched))
+            for number in self._touched:
+                self._known.pop(number, None)
+                for filtered, mask in self._masks.values():
+                    if number < len(mask):
+                        mask[number] = fits(fresh.get(number, {}), filtered)
+            self._known.update(fresh)
+            self._touched.clear()
         key = json.dumps(where, sort_keys=True, default=repr)
         _, mask = self._masks.pop(key, (where, np.zeros(0, np.bool_)))
         if len(mask) < room:
@@ -225,16 +212,3 @@ class _Metadata:
         if len(self._masks) > FILTERS:
             del self._masks[next(iter(self._masks))]
         return self._masks[key][1]
-
-    def _catch_up(self, known: dict[int, dict[str, Any]]) -> None:
-        """Take over what was noted, for all filters."""
-        if not self._touched:
-            return
-        fresh = self._rows.metadata(sorted(self._touched))
-        for number in self._touched:
-            known.pop(number, None)
-            for where, mask in self._masks.values():
-                if number < len(mask):
-                    mask[number] = fits(fresh.get(number, {}), where)
-        known.update(fresh)
-        self._touched.clear()

@@ -1,8 +1,5 @@
 """An in-memory copy of a tenant's skills, so that a recall reads only the texts it returns from the store.
 
-It is a copy and nothing more. `catch_up` takes over what others have changed in the store; nothing is written here
-first.
-
 A skill's number is its index in the arrays. Private skills are listed by their owner, so that what a user may see is
 known before anything is searched.
 """
@@ -25,10 +22,8 @@ from agentfw_memory.graph.rows.row_types import LiveRows
 from agentfw_memory.graph.stores.store import Head
 from agentfw_memory.graph.text.words import words
 
-SAMPLED = 2000
-"""Number of latest uses that are kept with their rewards."""
-BACKGROUND = 256
-"""Number of skills that stand for all of them where an average is needed."""
+SAMPLED = 2000  # number of latest uses that are kept with their rewards
+BACKGROUND = 256  # number of skills that stand for all of them where an average is needed
 NO_NAMES: dict[int, frozenset[str]] = {}
 NO_SKILLS = np.zeros(0, np.int64)
 Relation = tuple[EdgeKind, int, int]
@@ -36,8 +31,7 @@ GAP = 3600.0
 """Maximum number of seconds between neighbours in time. What was said in one conversation belongs together, but two
 memories of different days don't, even if nothing lies between them."""
 NOWHERE = -1
-ROOM = 16
-"""Number of skills that an empty cache has room for. A process may hold thousands of small ones."""
+ROOM = 16  # number of skills that an empty cache has room for. A process may hold thousands of small ones
 
 
 class GraphCache:
@@ -47,11 +41,8 @@ class GraphCache:
         self._rows, self._settings = rows, settings
         self.counter = 0
         self.index = SkillIndex(dimensions)
-        self.owner = np.zeros(ROOM, np.int64)
-        self.live = np.zeros(ROOM, np.bool_)
-        self.shared = np.zeros(ROOM, np.bool_)
-        self.used = np.zeros(ROOM, np.int64)
-        self.rewards = np.zeros(ROOM)
+        self.owner, self.used, self.rewards = np.zeros(ROOM, np.int64), np.zeros(ROOM, np.int64), np.zeros(ROOM)
+        self.live, self.shared = np.zeros(ROOM, np.bool_), np.zeros(ROOM, np.bool_)
         self.timeline = Timeline()
         self.uses: deque[Use] = deque(maxlen=SAMPLED)
         """The latest uses with their rewards. Those of one trajectory follow each other."""
@@ -74,20 +65,16 @@ class GraphCache:
         """The vectors of the shared skills that stand for all of them."""
 
     def __len__(self) -> int:
-        """The number of valid skills."""
         return len(self.index)
 
     def catch_up(self, head: Head, counter: int) -> list[int]:
-        """Take over all changes up to this one, as of a head. Return the skills that are new, changed or gone.
-
-        Rows that are newer still may be taken over too, and will be again the next time.
-        """
+        """Take over all changes up to this one, as of a head. Return the skills that are new, changed or gone. Rows
+        that are newer still may be taken over too, and will be again the next time."""
         touched: list[int] = []
         gone, changed, described = self._rows.changes(self.counter) if self.counter else ([], None, [])
         self._drop(gone)
-        if gone:
-            self._profiles.clear()  # a forgotten user's profile is gone too
-            # A forgotten user may have made any of the uses, so these are read again.
+        if gone:  # a forgotten user's profile is gone too, and they may have made any of the uses
+            self._profiles.clear()
             self._row = 0
             self.uses.clear()
         for rows in self._rows.live(changed):
@@ -97,7 +84,15 @@ class GraphCache:
             self._drop_relations(touched if self.counter else ())
             self._relate(self._rows.relations(touched if self.counter else None))
         if head.latest_edge > self._row:
-            self._take_uses(head.latest_edge)
+            # Most edges aren't uses, and those before the latest one needn't be looked at again.
+            latest = head.latest_edge
+            for row, kind, use in self._rows.uses(self._row, ("EXECUTED", "SHOWN")):
+                latest = max(latest, row)
+                if kind == "SHOWN":
+                    self.rated.add(use.skill)
+                else:
+                    self.uses.append(use)
+            self._row = latest
         for user in described:
             self._profiles.pop(user, None)
         self.counter = counter
@@ -113,10 +108,6 @@ class GraphCache:
         self._profiles[user] = vector if described else None
         if not described:
             self._means[user] = vector
-
-    def described(self, user: int) -> bool:
-        """Return whether a user has a profile."""
-        return self._profile(user) is not None
 
     def private_skills(self, user: int | None) -> Integers:
         """Return a user's private skills, which only they may find, in ascending order."""
@@ -143,7 +134,7 @@ class GraphCache:
 
     def user_vector(self, user: int) -> Float32Array | None:
         """Return the vector of a user's profile, or the mean of their skills, or None without either."""
-        if (profile := self._profile(user)) is not None:
+        if (profile := self.profile(user)) is not None:
             return profile
         if user not in self._means:
             self._means[user] = None
@@ -156,7 +147,10 @@ class GraphCache:
     def named(self, asked: Collection[str]) -> list[int]:
         """Return the owners whose names are among these words."""
         if self._unnamed:
-            self._learn_names()
+            for owner, called in self._rows.names(self._unnamed & self.owned.keys()).items():
+                if name := frozenset(words(called)):
+                    self._names.setdefault(min(name), {})[owner] = name  # under one word of it
+            self._unnamed.clear()
         known = set(asked)
         return [
             owner for word in known for owner, name in self._names.get(word, NO_NAMES).items() if name.issubset(known)
@@ -173,10 +167,6 @@ class GraphCache:
         """Return the skills just before and after each of these, of those that a reader may see, or -1 for none."""
         return self.timeline.around(numbers, (SHARED,) if reader is None else (SHARED, reader))
 
-    def sample(self, count: int) -> Integers:
-        """Return up to `count` of all skills. The same graph always gives the same ones."""
-        return drawn(np.flatnonzero(self.live), count)
-
     def background(self, user: int | None) -> list[Float32Array]:
         """Return vectors that stand for all skills a user may see: some shared ones, and some of their own."""
         if self._background is None:
@@ -184,24 +174,15 @@ class GraphCache:
         own = drawn(self.private_skills(user), BACKGROUND)
         return [self._background, self.vectors(own)] if len(own) else [self._background]
 
-    # Helpers
-
-    def _profile(self, user: int) -> Float32Array | None:
+    def profile(self, user: int) -> Float32Array | None:
         if user not in self._profiles:
             self._profiles[user] = self._rows.profile(user)
         return self._profiles[user]
 
-    def _learn_names(self) -> None:
-        """Read what new owners are called. Each is listed under one word of their name."""
-        for owner, called in self._rows.names(self._unnamed & self.owned.keys()).items():
-            name = frozenset(words(called))
-            if name:
-                self._names.setdefault(min(name), {})[owner] = name
-        self._unnamed.clear()
-
     def _take(self, rows: LiveRows) -> None:
-        numbers = rows.numbers
-        self._make_room(int(numbers[-1]) + 1)
+        numbers, needed = rows.numbers, int(rows.numbers[-1]) + 1
+        self.owner, self.live, self.shared = (grown(old, needed) for old in (self.owner, self.live, self.shared))
+        self.used, self.rewards = grown(self.used, needed), grown(self.rewards, needed)
         known = self.live[numbers]
         changed = ~known
         if known.any():
@@ -212,12 +193,11 @@ class GraphCache:
         self.index.put(numbers[changed], rows.vectors[changed], rows.shared[changed])
         self.owner[numbers], self.live[numbers], self.shared[numbers] = rows.owners, True, rows.shared
         self.used[numbers], self.rewards[numbers] = rows.uses, rows.rewards
+        self._background = None
         for number, when, shared, owner in zip(
             *(column.tolist() for column in (numbers, rows.valid_from, rows.shared, rows.owners)), strict=True
         ):
             self.timeline.put(number, when, SHARED if shared else owner)
-        self._background = None
-        for number, owner in zip(numbers.tolist(), rows.owners.tolist(), strict=True):
             if owner not in self.owned:
                 self._unnamed.add(owner)
             self.owned.setdefault(owner, set()).add(number)
@@ -242,16 +222,6 @@ class GraphCache:
                     names.pop(owner, None)
         self._drop_relations(numbers.tolist())
 
-    def _take_uses(self, latest: int) -> None:
-        # Most edges aren't uses, and those before the latest one needn't be looked at again.
-        for row, kind, use in self._rows.uses(self._row, ("EXECUTED", "SHOWN")):
-            latest = max(latest, row)
-            if kind == "SHOWN":
-                self.rated.add(use.skill)
-            else:
-                self.uses.append(use)
-        self._row = latest
-
     def _relate(self, relations: Iterable[Relation]) -> None:
         for kind, one, other in relations:
             relation = self.complements if kind == "COMPLEMENTS" else self.conflicts
@@ -263,10 +233,6 @@ class GraphCache:
             for number in numbers:
                 for other in relation.pop(number, ()):
                     relation[other].discard(number)
-
-    def _make_room(self, needed: int) -> None:
-        self.owner, self.live, self.shared = (grown(old, needed) for old in (self.owner, self.live, self.shared))
-        self.used, self.rewards = grown(self.used, needed), grown(self.rewards, needed)
 
 
 class Timeline:
@@ -306,15 +272,13 @@ class Timeline:
             if number not in self._known:
                 continue
             own, when = self._known[number]
-            before: list[tuple[float, int]] = []
-            after: list[tuple[float, int]] = []
+            before, after = list[tuple[float, int]](), list[tuple[float, int]]()
             for part, order in orders:
                 place = bisect_left(order, (when, number))
                 before += order[max(0, place - 1) : place]
                 next_place = place + (part == own)
                 after += order[next_place : next_place + 1]
-            nearest = max(before, default=None), min(after, default=None)
-            for side, one in enumerate(nearest):
+            for side, one in enumerate((max(before, default=None), min(after, default=None))):
                 if one is not None and abs(one[0] - when) <= GAP:
                     found[row, side] = one[1]
         return found

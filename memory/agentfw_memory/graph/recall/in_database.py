@@ -1,10 +1,7 @@
 """Recall on a graph that is too large for a process: the database searches, and the process ranks what came back.
 
-For each call, the candidates and what is connected to them are read into a small `GraphCache`, and everything else
-works on it as on a whole graph: ranking, calibration and learning.
-
-What needs the whole graph is computed by `prepare` and saved in the database: communities, how common words are, and
-the calibration. Skills that came later are found at once, but are in no community until the next time.
+Candidates and what is connected to them are read into a small `GraphCache`. What needs the whole graph is computed by
+`prepare` and saved: communities, how common words are, and the calibration.
 """
 
 from __future__ import annotations
@@ -23,7 +20,7 @@ from agentfw_memory.graph.index.embedders import Embedder, weight_of_vectors
 from agentfw_memory.graph.index.vector_index import products
 from agentfw_memory.graph.index.word_index import DatabaseQuestion
 from agentfw_memory.graph.metadata_filter import fits
-from agentfw_memory.graph.recall.calibration import SAMPLE, TRUSTED, Together, Trust, calibrated, terms_before
+from agentfw_memory.graph.recall.calibration import SAMPLE, TRUSTED, Together, Trust, calibrated, uses_before
 from agentfw_memory.graph.recall.embedded import NAMED
 from agentfw_memory.graph.recall.graph_cache import BACKGROUND, GAP, SAMPLED, GraphCache, drawn
 from agentfw_memory.graph.recall.ranking import Asked, Ranked, Similarity, rank
@@ -32,12 +29,11 @@ from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.rows.row_types import LIVE, live_rows
 from agentfw_memory.graph.stores.store import Among, Corpus, Delete, Head, Insert, Proposals, Select
 
-COMMON = 1_000
-"""Number of shared skills with a word from which the word is a common one."""
-FOCUSED = 200
-"""Number of similar skills that learning looks at."""
-HEAD, WORDS = "search", "search words"
-"""Names of the saved states."""
+COMMON = 1_000  # number of shared skills with a word from which the word is a common one
+FOCUSED = 200  # number of similar skills that learning looks at
+HEAD, WORDS = "search", "search words"  # names of the saved states
+
+_Around = tuple[GraphCache, Integers, Integers, Together | None, Bools | None]
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +59,7 @@ class DatabaseRecall:
         assert rows.store.search is not None
         self._rows, self._settings, self._embedder = rows, settings, embedder
         self._search = rows.store.search
-        self.cache = self._small_cache()
+        self.cache = self._filled(())
         self._prepared: Prepared | None = None
         self._checked_at = -1
         self._forgotten = 0
@@ -71,8 +67,7 @@ class DatabaseRecall:
     def catch_up(self, head: Head, upto: int) -> None:
         """Look whether the graph was prepared anew, and whether somebody was forgotten."""
         if head.counter != self._checked_at:
-            state = self._rows.state(HEAD)
-            self.prepared(state)
+            self.prepared(self._rows.state(HEAD))
             self._checked_at = head.counter
         if head.forgotten != self._forgotten:
             self._forgotten = head.forgotten
@@ -88,24 +83,16 @@ class DatabaseRecall:
         if asked.scenarios and asked.vector is not None and settings.context_weight:
             near = self._search.similar_in(asked.scenarios, asked.vector, NAMED, asked.reader)
             candidates = np.fromiter(dict.fromkeys([*candidates.tolist(), *near]), np.int64)
-        around = self._around(candidates.tolist(), asked, question)
+        cache, candidates, numbers, communities, allowed = self._around(candidates.tolist(), asked, question)
         if asked.reader is not None:
-            around.cache.know_user(asked.reader, found.person, described=found.described)
-        numbers = around.numbers.tolist()
-        of = self._rows.in_context(asked.scenarios, asked.tools, numbers) if settings.context_weight else {}
-        context = {place: of[number] for place, number in enumerate(numbers) if number in of}
-        ranked = rank(
-            around.cache,
-            around.communities,
-            around.candidates,
-            replace(similarity, stored=around.numbers),
-            settings,
-            asked,
-            prepared.trust if settings.calibrate else TRUSTED,
-            around.allowed,
-            context,
-        )
-        return [around.as_stored(one) for one in ranked]
+            cache.know_user(asked.reader, found.person, described=found.described)
+        stored, trust = numbers.tolist(), prepared.trust if settings.calibrate else TRUSTED
+        of = self._rows.in_context(asked.scenarios, asked.tools, stored) if settings.context_weight else {}
+        context = {place: of[number] for place, number in enumerate(stored) if number in of}
+        similarity = replace(similarity, stored=numbers)
+        ranked = rank(cache, communities, candidates, similarity, settings, asked, trust, allowed, context)
+        through = [one.found and replace(one.found, candidate=stored[one.found.candidate]) for one in ranked]
+        return [replace(one, number=stored[one.number], found=how) for one, how in zip(ranked, through, strict=True)]
 
     def read(self, numbers: list[int], user: str, reader: int | None) -> dict[int, Skill]:
         return self._rows.skills(numbers, reader or 0)
@@ -119,12 +106,8 @@ class DatabaseRecall:
         labels = self._rows.store.read(Select("community", ("node", "labels"), {"node": Among(nodes)}))[0]
         numbers, levels = np.array(skills, np.int64), len(self._settings.resolutions)
         known = {node: tuple(json.loads(text)) for node, text in labels}
-        alike, _ = terms_before(cache, None, user, numbers)
         together = _SavedCommunities(numbers, owners, known, levels).together(user, np.arange(len(numbers)))
-        return [
-            Use(trajectory, user, skill, reward, one, other)
-            for skill, one, other in zip(skills, alike, together.tolist(), strict=True)
-        ]
+        return uses_before(cache, together, trajectory, user, numbers, reward)
 
     def rated(self, numbers: list[int]) -> list[int]:
         return numbers  # nobody says here which ones were
@@ -162,13 +145,8 @@ class DatabaseRecall:
                 rows = [(node, json.dumps(some)) for node, some in zip(nodes.tolist(), labels.tolist(), strict=True)]
                 self._rows.store.write(Delete("community", {}), Insert("community", ("node", "labels"), rows))
                 communities = membership.counts
-            found = {
-                "counter": change.number,
-                "corpus": asdict(summary.corpus),
-                "trust": asdict(trust),
-                "sample": summary.sample,
-                "communities": communities,
-            }
+            found = {"counter": change.number, "corpus": asdict(summary.corpus), "trust": asdict(trust)}
+            found |= {"sample": summary.sample, "communities": communities}
             self._rows.save_state(change, HEAD, json.dumps(found).encode())
             self._rows.save_state(change, WORDS, json.dumps(summary.common, ensure_ascii=False).encode())
 
@@ -180,46 +158,40 @@ class DatabaseRecall:
         saved = json.loads(head) if head else None
         if self._prepared is None or (saved is not None and saved["counter"] != self._prepared.counter):
             if saved is None:
-                logger.warning(
-                    'tenant "%s" has more than %d skills and isn\'t prepared, so searching it is slow; '
-                    "run `agentfw memory prepare`",
-                    self._rows.store.tenant,
-                    self._settings.in_memory_up_to,
-                )
+                slow = 'tenant "%s" has more than %d skills and isn\'t prepared, so searching it is slow; run `%s`'
+                most = self._settings.in_memory_up_to
+                logger.warning(slow, self._rows.store.tenant, most, "agentfw memory prepare")
                 summary = self._search.summary(common=COMMON, sample=BACKGROUND, uses=0)
                 common = summary.common
                 saved = {"counter": 0, "trust": asdict(TRUSTED), "sample": summary.sample, "communities": []}
                 saved["corpus"] = asdict(summary.corpus)
             else:
                 common = json.loads(self._rows.state(WORDS) or b"{}")
-            vectors = [rows.vectors for rows in self._rows.live(saved["sample"])]
-            self._prepared = Prepared(
-                saved["counter"],
-                Corpus(**saved["corpus"]),
-                Trust(**saved["trust"]),
-                tuple(saved["communities"]),
-                common,
-                np.concatenate([np.zeros((0, self._embedder.dimensions), np.float32), *vectors]),
-            )
+            none = np.zeros((0, self._embedder.dimensions), np.float32)
+            background = np.concatenate([none, *(rows.vectors for rows in self._rows.live(saved["sample"]))])
+            corpus, trust = Corpus(**saved["corpus"]), Trust(**saved["trust"])
+            known = saved["counter"], corpus, trust, tuple(saved["communities"]), common, background
+            self._prepared = Prepared(*known)
         return self._prepared
 
-    # Helpers
-
-    def _small_cache(self) -> GraphCache:
-        return GraphCache(self._rows, self._settings, self._embedder.dimensions)
-
     def _filled(self, numbers: Iterable[int]) -> GraphCache:
-        cache, wanted = self._small_cache(), sorted(numbers)
+        """Return a cache of these skills alone."""
+        cache, wanted = GraphCache(self._rows, self._settings, self._embedder.dimensions), sorted(numbers)
         for rows in self._rows.live(wanted):
             cache.know(rows, self._rows.relations(wanted))
         return cache
 
     def _around(self, numbers: list[int], asked: Asked, question: DatabaseQuestion) -> _Around:
-        """Return skills with what is connected to them, as far as the reader may see it."""
+        """Return skills with what is connected to them, as far as the reader may see it, in a cache that numbers them
+        from 0. Arrays for a million skills would take longer than all else in this process.
+
+        With it come those of the skills that are there, the numbers of all in the store in ascending order, their
+        communities, and which of them may be returned, or None for all.
+        """
         settings, reader = self._settings, asked.reader
-        cache = self._small_cache()
+        cache = self._filled(())
         if not numbers:
-            return _Around(cache, np.zeros(0, np.int64), np.zeros(0, np.int64), None, None)
+            return cache, np.zeros(0, np.int64), np.zeros(0, np.int64), None, None
         near, siblings = self._search.connected(numbers, reader, seconds=GAP, siblings=settings.siblings)
         wanted = sorted({*numbers, *near, *siblings})
         some, valid = Among(wanted), {"valid_to": None}
@@ -253,12 +225,12 @@ class DatabaseRecall:
             communities = _SavedCommunities(every, owners, known, len(settings.resolutions))
         allowed: Bools | None = None
         if asked.where:
-            about = {number: json.loads(metadata) if metadata else {} for number, _, metadata in texts}
-            allowed = np.array([one in about and fits(about[one], asked.where) for one in wanted], np.bool_)
+            fitting = {one for one, _, about in texts if fits(json.loads(about) if about else {}, asked.where)}
+            allowed = np.array([one in fitting for one in wanted], np.bool_)
         # Another process may just have ended some of them.
         first = [place[number] for number in numbers if number in there]
         candidates = np.array([one for one in first if allowed is None or allowed[one]], np.int64)
-        return _Around(cache, candidates, every, communities, allowed)
+        return cache, candidates, every, communities, allowed
 
     def _similarity(self, asked: Asked, question: DatabaseQuestion, found: Proposals, prepared: Prepared) -> Similarity:
         def nearest(k: int) -> Integers:
@@ -303,23 +275,3 @@ class _SavedCommunities:
 
     def _labels_of(self, nodes: Integers) -> Integers:
         return np.array([self._labels.get(node, self._nowhere) for node in nodes.tolist()], np.int64)
-
-
-@dataclass(frozen=True)
-class _Around:
-    """Some skills with what is connected to them, in a cache that numbers them from 0.
-
-    Arrays for a million skills, of which a few hundred are there, would take longer than all else in this process.
-    """
-
-    cache: GraphCache
-    candidates: Integers
-    numbers: Integers
-    """Their numbers in the store, in ascending order."""
-    communities: Together | None
-    allowed: Bools | None
-    """Which of them may be returned, or None for all."""
-
-    def as_stored(self, one: Ranked) -> Ranked:
-        found = one.found and replace(one.found, candidate=int(self.numbers[one.found.candidate]))
-        return replace(one, number=int(self.numbers[one.number]), found=found)

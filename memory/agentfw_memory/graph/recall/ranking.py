@@ -1,20 +1,14 @@
 """Ranks skills for a query and a user: candidates by similarity, what is connected to them, and one score for all.
 
-Only skills that the user may see are ranked. Candidates are searched among them, connected skills are taken from them,
-and nothing is filtered out afterwards.
-
-The score is formula (55) of the parpo-psgm paper, with the weights of `GraphSettings`:
+Only skills that the user may see are searched and connected, so nothing is filtered out afterwards. The score is
+formula (55) of the parpo-psgm paper, with the weights of `GraphSettings`:
 
     query_weight * similarity of query and skill + user_weight * similarity of user and skill
     + community_weight * share of levels on which both are in the same community
     + complement_boost if a candidate complements it - conflict_weight if a candidate contradicts it
 
-Five things differ from the paper, and each is a setting (`GraphSettings.ablation("full")` turns them back): similarity
-is by vectors and words together, the terms of user, community and neighbours count only as far as this graph shows
-that they help (calibration.py), skills just before and after a similar one gain, as does a skill of the
-owner that the query names, and the conflict term looks at the skills that were already selected, so that
-the better of two contradicting skills isn't held back by the other. A sixth is no setting: communities are made of
-users and skills, where the paper's also hold tools, scenarios and trajectories (membership.py says why).
+What differs from the paper is a setting (`GraphSettings.ablation("full")` turns it back), but for the communities,
+which are made of users and skills alone (communities.py says why).
 """
 
 from __future__ import annotations
@@ -45,21 +39,16 @@ score is below the best one. Fitted to answers in conversations, documents and e
 NO_WORSE, UNRELATED = -10.0, 5.5
 """Evidence that is as bad as none, and that of the best skill at which a query is as likely as not unrelated to all of
 them. Of unrelated ones it is around 0."""
-STANDARD_DEVIATION = 0.02
-"""What a standard deviation of similarity adds to a score, by default."""
-MEANT = 0.01
-"""The least relevance of a skill whose owner or subject the query names, and of each if there are few."""
+STANDARD_DEVIATION = 0.02  # what a standard deviation of similarity adds to a score, by default
+MEANT = 0.01  # the least relevance of a skill whose owner or subject the query names, and of each if there are few
 ANSWERING = ("neighbours", "owner", "context")
 """Terms that say, beside similarity, whether a skill answers the query. The others say which skills suit the user."""
 SHORT = 30.0
 """Number of terms up to which a text gets all that its neighbours add. A remark is understood from the remarks around
 it, but a paragraph speaks for itself."""
-SPREAD = 0.05
-"""What one standard deviation counts: about the standard deviation of cosines of unrelated sentences."""
-KNOWN = 5.0
-"""What a word of the query that is known counts as evidence, in standard deviations."""
-FEW = 20
-"""Number of skills below which nobody can say what is usual, so that none is left out by default."""
+SPREAD = 0.05  # what one standard deviation counts: about the standard deviation of cosines of unrelated sentences
+KNOWN = 5.0  # what a word of the query that is known counts as evidence, in standard deviations
+FEW = 20  # number of skills below which nobody can say what is usual, so that none is left out by default
 ASSUMED_MEAN, ASSUMED_AS_OFTEN = 0.1, 8
 """What is assumed of the cosines of a graph with few skills, and the number of skills that outweigh it."""
 
@@ -132,7 +121,7 @@ class Similarity:
             found["words"] = question.scores(numbers if self.stored is None else self.stored[numbers])
         if self.vector is not None:
             found["vectors"] = products(vectors, self.vector)
-        if self.hybrid and question is not None:
+        if self.vector is not None and question is not None:
             # However much vectors count, the sum of both varies as much.
             weight = self.vector_weight
             spread = SPREAD * (2.0 / (1.0 + weight**2)) ** 0.5
@@ -151,10 +140,8 @@ class Similarity:
         return self.question.lengths(numbers if self.stored is None else self.stored[numbers])
 
     def evidence(self, similar: Scores) -> Scores:
-        """Return how far such similarities are above those of unrelated skills, in standard deviations.
-
-        By vectors alone nothing says what a cosine means, and by words alone only what has a word is found.
-        """
+        """Return how far such similarities are above those of unrelated skills, in standard deviations. By vectors
+        alone nothing says what a cosine means, and by words alone only what has a word is found."""
         if not self.hybrid or self.question is None:
             return np.full(len(similar), np.inf)
         # The more skills there are, the higher the best of them is by chance. A query of which no word is known has
@@ -203,6 +190,7 @@ def connected(
             if other >= 0:
                 found.setdefault(other, Found(number, "time"))
     if settings.siblings:
+        # The first candidate of each owner, in the order of the candidates.
         owners: dict[int, int] = {}
         for number, owner in zip(first, cache.owner[candidates].tolist(), strict=True):
             owners.setdefault(owner, number)
@@ -224,9 +212,7 @@ def rank(
     context: Mapping[int, float] | None = None,
 ) -> list[Ranked]:
     """Return the k skills with the highest scores, highest first, without those that are less relevant than asked.
-
-    `context` is the share of the named scenario and tools that a skill is connected to.
-    """
+    `context` is the share of the named scenario and tools that a skill is connected to."""
     user, k = asked.reader, asked.k
     if not len(candidates):
         return []
@@ -248,7 +234,7 @@ def rank(
     by_query = _total(similar.values(), len(vectors))
     person = cache.user_vector(user) if user is not None else None
     # A profile was written to be recalled by. That one's own skills say what one asks for has to show.
-    user_trust = 1.0 if user is not None and cache.described(user) else trust.user
+    user_trust = 1.0 if user is not None and cache.profile(user) is not None else trust.user
     none = np.zeros(len(pool))
     owners = cache.named(words(asked.query)) if settings.owner_weight else ()
     brevity = np.minimum(1.0, SHORT / np.maximum(similarity.lengths(pool), 1.0))
@@ -316,10 +302,8 @@ def _rows(columns: Mapping[str, Scores]) -> Iterator[dict[str, float]]:
 
 
 def _sums(by_query: Scores, pairs: Sequence[tuple[int, int]], candidates: int) -> Scores:
-    """Return for each skill the sum of its neighbours' similarities to the query, where above average.
-
-    Only neighbours of candidates are known, so a skill that isn't one gains from the candidates beside it.
-    """
+    """Return for each skill the sum of its neighbours' similarities to the query, where above average. Only neighbours
+    of candidates are known, so a skill that isn't one gains from the candidates beside it."""
     similarity = np.maximum(by_query, 0.0)
     ones, others = np.array(pairs, np.int64).reshape(-1, 2).T
     outside = others >= candidates
@@ -339,19 +323,14 @@ def _relevance(evidence: Scores, behind: Scores, meant: Bools) -> Scores:
 
 def _related(relation: Mapping[int, Iterable[int]], candidates: Integers, pool: Integers) -> Scores:
     """Return 1 for each skill of the pool that is related to a candidate, otherwise 0."""
-    found = np.zeros(len(pool))
-    if relation:
-        others = {other for number in candidates.tolist() for other in relation.get(number, ())}
-        if others:
-            found[:] = [number in others for number in pool.tolist()]
-    return found
+    others = {other for number in candidates.tolist() for other in relation.get(number, ())} if relation else ()
+    return np.array([number in others for number in pool.tolist()], np.float64) if others else np.zeros(len(pool))
 
 
 def _contradicted(cache: GraphCache, pool: Integers, by_query: Scores, score: Scores) -> Scores:
     """Return 1 for each skill that contradicts a better one which contradicts none itself, otherwise 0."""
-    found = np.zeros(len(pool))
+    found, kept = np.zeros(len(pool)), set[int]()
     if not cache.conflicts.keys().isdisjoint(pool.tolist()):
-        kept: set[int] = set()
         for place in np.lexsort((-pool, -by_query, -score)).tolist():
             number = int(pool[place])
             if kept.isdisjoint(cache.conflicts.get(number, ())):

@@ -1,15 +1,9 @@
 """Recall: returns the skills that fit a query and a user, with the reasons for them.
 
-There are two ways to find and rank skills, and they share the ranking: in this process, which holds the whole graph
-(embedded.py), and in the database, for a graph that is too large for that (in_database.py). A store that can search
-says so, and the number of skills decides.
-
-Hits that are about the same thing are in the order of their times, the newest first, and those that were corrected are
-marked. What is about the same thing was found when it was heard (learning/hearing.py), or shares most of its words with
-another hit of its owner. What the user has rated, or what a named scenario or tool brought, keeps its place.
-
-Before each recall the store is asked whether anything has changed, so the answer is the graph as of that moment. Each
-returned skill is checked once more for whether this user may see it.
+Skills are found in this process (embedded.py) or, where there are too many, in the database (in_database.py). Hits that
+are about the same thing are in the order of their times, and those that were corrected are marked. What the user has
+rated, or what a named scenario or tool brought, keeps its place. The answer is the graph as of the moment of the call,
+and each returned skill is checked once more for whether this user may see it.
 """
 
 from __future__ import annotations
@@ -32,35 +26,27 @@ from agentfw_memory.graph.recall.embedded import EmbeddedRecall
 from agentfw_memory.graph.recall.graph_cache import GraphCache
 from agentfw_memory.graph.recall.in_database import DatabaseRecall
 from agentfw_memory.graph.recall.ranking import Asked, Ranked
-from agentfw_memory.graph.records import Hit, Skill, Use, Why, skill_number
+from agentfw_memory.graph.records import Hit, NodeKind, Skill, Use, Why, skill_number
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.stores.store import Among, Change, EmbedderRecord, Head, Select
 from agentfw_memory.graph.text.words import terms
 
 EVERY_ANSWER = "every answer"
 """The fact that is stated by how a user wants to be answered. Unlike others, one may have several of these."""
-COMPARED = 20
-"""Maximum number of hits that are compared with each other."""
+COMPARED = 20  # maximum number of hits that are compared with each other
 LONGEST_STATEMENT = 200
 """Maximum number of characters of what is compared by its words. A longer text says more than one thing."""
-SAME_WORDS = 0.5
-"""Share of the longer statement's terms that both must have."""
-CANDIDATES = 4
-"""Number of candidates by each way of finding what held at a time, for each skill to return."""
+SAME_WORDS = 0.5  # share of the longer statement's terms that both must have
+CANDIDATES = 4  # number of candidates by each way of finding what held at a time, for each skill to return
 ATTEMPTS = 3
-ORDERED = 10
-"""Minimum number of hits among which those about the same thing are ordered by time."""
+ORDERED = 10  # minimum number of hits among which those about the same thing are ordered by time
 NEITHER = (0.0, 1.0)
 """The sum and the number of a skill's ratings before the first: as if it had been neither liked nor disliked once."""
 CASES = "cases"
 """Name of the node that says that there are cases. Unlike a saved state, it stays when somebody is forgotten."""
 NO_CASES: Mapping[str, Any] = {"case": {"$exists": False}}
-NOBODY = 0
-"""The number of a user who isn't in the store yet. No node has it."""
-PATHS = {
-    "owner": "same owner ({owner}) as s{candidate}",
-    "time": "just before or after s{candidate}",
-}
+NOBODY = 0  # the number of a user who isn't in the store yet. No node has it
+PATHS = {"owner": "same owner ({owner}) as s{candidate}", "time": "just before or after s{candidate}"}
 """How a connection between a candidate and a skill is told."""
 
 
@@ -90,15 +76,12 @@ class Recaller:
     def check_embedder(self, present: EmbedderRecord | None) -> None:
         """Raise StoreRefusedError if another process has re-embedded the tenant."""
         if present != self._maker:
-
-            def shown(one: EmbedderRecord | None) -> str:
-                return (
-                    f"{one.name} (version {one.version or 'unknown'}, {one.dimensions} dimensions)" if one else "nobody"
-                )
-
+            there, ours = (
+                f"{one.name} (version {one.version or 'unknown'}, {one.dimensions} dimensions)" if one else "nobody"
+                for one in (present, self._maker)
+            )
             raise StoreRefusedError(
-                f'the vectors of tenant "{self._rows.store.tenant}" were made by {shown(present)}, '
-                f"not by {shown(self._maker)}",
+                f'the vectors of tenant "{self._rows.store.tenant}" were made by {there}, not by {ours}',
                 fix="open it with that embedder, or re-embed it: SkillGraph.reembed(path, tenant=..., embedder=...)",
             )
 
@@ -124,10 +107,8 @@ class Recaller:
         scenarios: Sequence[str] = (),
         tools: Sequence[str] = (),
     ) -> list[Hit]:
-        """Return the k best skills that are at least so relevant, and whose metadata fits `where`.
-
-        Cases are recalled only where `where` asks for them.
-        """
+        """Return the k best skills that are at least so relevant, and whose metadata fits `where`. Cases are recalled
+        only where `where` asks for them."""
         settings = self._settings
         if not settings.candidates:
             return []
@@ -136,8 +117,7 @@ class Recaller:
             where = {**(where or {}), **NO_CASES} if self._has_cases else where
         vector = None if settings.query_similarity == "words" else self.embed([query], query=True)[0]
         self.catch_up(head=self.head)
-        about = tuple(one for one in (self._rows.find("scenario", name) for name in scenarios) if one is not None)
-        named = tuple(one for one in (self._rows.find("tool", name) for name in tools) if one is not None)
+        about, named = self._known("scenario", scenarios), self._known("tool", tools)
         for _ in range(ATTEMPTS):
             reader = self._rows.user(user)
             asked = Asked(query, vector, reader, max(k, ORDERED), at_least, where or {}, about, named)
@@ -181,9 +161,7 @@ class Recaller:
             number = found[place]
             owner, version = held[number]
             skill = Skill(
-                f"s{number}",
-                owner,
-                version.text,
+                *(f"s{number}", owner, version.text),
                 visibility=version.visibility,
                 valid_from=version.valid_from,
                 recorded_at=version.recorded_at,
@@ -201,9 +179,8 @@ class Recaller:
         shown, whole = {hit.skill.id for hit in hits}, list[Hit]()
         for hit in hits:
             fact = hit.skill.fact
-            if fact and not fact.endswith(EVERY_ANSWER) and (node := self._rows.find("fact", fact)) is not None:
-                stating = [edge.source for edge in self._rows.edge_rows(node)]
-                known = self._rows.skills(stating, reader or NOBODY).values()
+            if fact and not fact.endswith(EVERY_ANSWER):
+                known = self._rows.skills(self._rows.stating(fact), reader or NOBODY).values()
                 newest = max(known, key=lambda one: one.valid_from, default=hit.skill)
                 if newest.valid_from > hit.skill.valid_from and newest.id not in shown:
                     shown.add(newest.id)
@@ -239,11 +216,9 @@ class Recaller:
         rated = []
         for one in ranked:
             total, count = sums.get(one.number, NEITHER)
-            points = self._settings.rating_weight * total / count
-            terms_of = {**one.terms, "rating": total / count}
-            rated.append(
-                replace(one, score=one.score + points, terms=terms_of, points={**one.points, "rating": points})
-            )
+            added = self._settings.rating_weight * total / count
+            of, points = {**one.terms, "rating": total / count}, {**one.points, "rating": added}
+            rated.append(replace(one, score=one.score + added, terms=of, points=points))
         return sorted(rated, key=lambda one: -one.score)
 
     def note_cases(self, change: Change) -> None:
@@ -265,9 +240,10 @@ class Recaller:
     def focus(self, owner: str, scenarios: Sequence[str] = (), vectors: Iterable[Float32Array] = ()) -> None:
         """Have a user's skills at hand, and those of these scenarios that are most similar to some vectors."""
         if isinstance(self._by, DatabaseRecall):  # otherwise everything is
-            known = [self._rows.find("scenario", name) for name in scenarios]
-            about = [one for one in known if one is not None]
-            self._by.focus(self._rows.find("user", owner) or NOBODY, about, vectors)
+            self._by.focus(self._rows.find("user", owner) or NOBODY, self._known("scenario", scenarios), vectors)
+
+    def _known(self, kind: NodeKind, names: Iterable[str]) -> tuple[int, ...]:
+        return tuple(one for one in (self._rows.find(kind, name) for name in names) if one is not None)
 
     def prepare(self) -> None:
         """Do what may take long: load everything and run a full pass over the communities."""
@@ -286,10 +262,8 @@ class Recaller:
         self.catch_up()
 
     def close(self) -> None:
-        """Save the communities for the next process, if anything was loaded.
-
-        If another process has changed the embedder, or the store can't be reached, nothing is saved.
-        """
+        """Save the communities for the next process, if anything was loaded. If another process has changed the
+        embedder, or the store can't be reached, nothing is saved."""
         if self.cache.counter:
             with contextlib.suppress(StoreRefusedError, StorageError):
                 self.catch_up()
@@ -315,9 +289,8 @@ def newest_first(query: str, hits: Sequence[Hit]) -> list[Hit]:
     for place, hit in enumerate(ordered[:COMPARED]):
         group = next((some for some in groups if _same_thing(asked, ordered[some[0]], hit)), None)
         if group is None:
-            groups.append([place])
-        else:
-            group.append(place)
+            groups.append(group := [])
+        group.append(place)
     for group in groups:
         by_time = sorted((hits[place] for place in group), key=lambda hit: -hit.skill.valid_from)
         for place, hit in zip(group, by_time, strict=True):

@@ -1,7 +1,7 @@
 """The nodes, skills and edges of a tenant, as rows of a store.
 
-A skill that is valid has a row in `live`, and its valid version in `version`. A new version ends the one before. An
-edge is changed by ending it and starting another. So all that was is still there, until it is erased (forgetting.py).
+A valid skill has a row in `live` and its valid version in `version`. A change ends a version or an edge and starts
+another, so all that was is still there, until it is erased (forgetting.py).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, combinations
+from itertools import combinations
 from typing import Any
 
 from agentfw_memory.graph.arrays import Float32Array
@@ -30,8 +30,8 @@ from agentfw_memory.graph.stores.store import (
     Where,
 )
 
-EMBEDDED_AT_ONCE = 500
-"""Number of texts that are embedded between two commits."""
+EMBEDDED_AT_ONCE = 500  # number of texts that are embedded between two commits
+READ_AT_ONCE = 20_000
 MAXIMUM_CACHED_NAMES = 100_000
 VERSION = ("number", "text", "visibility", "valid_from", "valid_to", "recorded_at", "metadata", "ordinal")
 EDGE = ("kind", "source", "target", "weight", "valid_from")
@@ -47,20 +47,17 @@ class GraphRows:
         self._names: dict[int, str] = {}
         self._users: dict[str, int] = {}
 
-    # Nodes
-
     def find(self, kind: NodeKind, name: str) -> int | None:
         """Return the number of a node, or None. Trajectories are found by their id."""
         found = self._column(Select("node", ("number",), {"kind": kind, "name": name}))
         return found[0] if found else None
 
-    def nodes(self, change: Change, kind: NodeKind, names: Sequence[str]) -> dict[str, int]:
+    def nodes(self, change: Change, kind: NodeKind, names: Iterable[str]) -> dict[str, int]:
         """Return the numbers of nodes by name, creating missing ones. Not for skills and trajectories."""
         wanted = list(dict.fromkeys(names))
         if not wanted:
             return {}
-        where = {"kind": kind, "name": wanted[0] if len(wanted) == 1 else Among(wanted)}
-        known = dict(self._read(Select("node", ("name", "number"), where))[0])
+        known = dict(self._read(Select("node", ("name", "number"), {"kind": kind, "name": Among(wanted)}))[0])
         missing = [name for name in wanted if name not in known]
         if missing:
             known |= dict(zip(missing, self._new_nodes(change, kind, missing), strict=True))
@@ -79,13 +76,11 @@ class GraphRows:
 
     def user(self, name: str) -> int | None:
         """Return the number of a user, or None. Not inside a transaction, which may be undone."""
-        if name not in self._users:
-            if (number := self.find("user", name)) is None:
-                return None
+        if name not in self._users and (number := self.find("user", name)) is not None:
             if len(self._users) > MAXIMUM_CACHED_NAMES:
                 self._users.clear()
             self._users[name] = number
-        return self._users[name]
+        return self._users.get(name)
 
     def forget_names(self) -> None:
         """Read names again, because they may hold that of a user who was forgotten."""
@@ -101,8 +96,6 @@ class GraphRows:
         """Return the vectors of the profiles that changed after `since`, by user."""
         found = self._read(Select("profile", ("user", "vector"), {"changed": Between(above=since)}))[0]
         return {user: self.store.vectors([vector])[0] for user, vector in found}
-
-    # Skills
 
     def add_skills(self, change: Change, rows: Sequence[SkillRow]) -> None:
         """Add skills with new numbers."""
@@ -120,9 +113,9 @@ class GraphRows:
             Delete("staged", {"number": row.number}),
         )
 
-    def end_skills(self, change: Change, numbers: Sequence[int], when: float | None = None) -> None:
-        """End skills with their versions and edges, now or `when`. Their vectors are deleted, their history stays."""
-        self._end_versions(numbers, change.now if when is None else when)
+    def end_skills(self, change: Change, numbers: Sequence[int]) -> None:
+        """End skills with their versions and edges. Their vectors are deleted, their history stays."""
+        self._end_versions(numbers, change.now)
         self.note_ended(change, numbers)
         some, ended = Among(numbers), {"valid_to": change.now}
         self.store.write(
@@ -132,21 +125,19 @@ class GraphRows:
             Delete("staged", {"number": some}),
         )
 
-    def count_use(self, change: Change, number: int, uses: int, rewards: float) -> None:
-        """Add to a skill's number of uses and to the sum of their rewards."""
-        values = {"changed": change.number}
-        self.store.write(Update("live", {"number": number}, values, add={"uses": uses, "rewards": rewards}))
+    def count_uses(self, change: Change, numbers: Sequence[int], reward: float) -> None:
+        """Add a use with this reward to each of these skills."""
+        used = Update("live", {"number": Among(numbers)}, {"changed": change.number}, {"uses": 1, "rewards": reward})
+        self.store.write(used)
 
-    def recount(self, change: Change, numbers: Iterable[int]) -> None:
+    def recount(self, change: Change, numbers: Sequence[int]) -> None:
         """Recompute uses and rewards of these skills from their valid EXECUTED edges."""
-        wanted = list(numbers)
-        where: Where = {"target": Among(wanted), "kind": "EXECUTED", "valid_to": None}
-        uses, rewards = Counter[int](), defaultdict[int, float](float)
+        where = {"target": Among(numbers), "kind": "EXECUTED", "valid_to": None}
+        rewards = defaultdict[int, list[float]](list)
         for _, skill, weight in sorted(self._read(Select("edge", ("row", "target", "weight"), where))[0]):
-            uses[skill] += 1
-            rewards[skill] += weight
-        for one in wanted:
-            values = {"uses": uses[one], "rewards": rewards[one], "changed": change.number}
+            rewards[skill].append(weight)
+        for one in numbers:
+            values = {"uses": len(rewards[one]), "rewards": sum(rewards[one]), "changed": change.number}
             self.store.write(Update("live", {"number": one}, values))
 
     def touch(self, change: Change, numbers: Iterable[int]) -> None:
@@ -160,33 +151,28 @@ class GraphRows:
 
     def twins(self, pairs: Sequence[tuple[int, str]]) -> dict[tuple[int, str], int]:
         """Return the numbers of valid skills that have one of these (owner, text) pairs. See `told_apart`."""
-        asked: dict[int, dict[str, str]] = {}
+        asked = defaultdict[int, dict[str, str]](dict)
         for owner, text in pairs:
-            asked.setdefault(owner, {})[digest(text)] = text
+            asked[owner][digest(text)] = text
         columns = ("owner", "digest", "number")
         by_owner = [Select("live", columns, {"owner": one, "digest": Among(some)}) for one, some in asked.items()]
         found = self._read(*by_owner) if by_owner else []
         return {(owner, asked[owner][mark]): number for rows in found for owner, mark, number in rows}
 
-    def live(self, numbers: Sequence[int] | None = None, rows: int = 20_000) -> Iterator[LiveRows]:
-        """Yield the valid ones of these skills, or of all, by number, in batches of up to `rows`."""
+    def live(self, numbers: Sequence[int] | None) -> Iterator[LiveRows]:
+        """Yield the valid ones of these skills, or of all, by number, in batches."""
         if numbers is None:
-            batches = self.store.scan("live", LIVE, {}, size=rows)
+            batches = self.store.scan("live", LIVE, {}, size=READ_AT_ONCE)
         else:
-            starts = range(0, len(numbers), rows)
-            asked = (Select("live", LIVE, {"number": Among(numbers[start : start + rows])}) for start in starts)
-            batches = (self._read(one)[0] for one in asked)
+            some = (numbers[start : start + READ_AT_ONCE] for start in range(0, len(numbers), READ_AT_ONCE))
+            batches = (self._read(Select("live", LIVE, {"number": Among(one)}))[0] for one in some)
         yield from (live_rows(self.store, batch) for batch in batches if batch)
 
     def changes(self, since: int) -> tuple[list[int], list[int], list[int]]:
-        """Return what is gone since a change, the skills that changed, and the users whose profile did.
-
-        Gone are skills that ended or were forgotten, and users that were forgotten.
-        """
-        later = {"changed": Between(above=since)}
-        found = self._read(
-            Select("ended", ("number",), later), Select("live", ("number",), later), Select("profile", ("user",), later)
-        )
+        """Return what is gone since a change, the skills that changed, and the users whose profile did. Gone are skills
+        that ended or were forgotten, and users that were forgotten."""
+        later, columns = {"changed": Between(above=since)}, {"ended": "number", "live": "number", "profile": "user"}
+        found = self._read(*(Select(table, (column,), later) for table, column in columns.items()))
         gone, changed, profiles = (sorted(number for (number,) in rows) for rows in found)
         if gone:
             self.forget_names()
@@ -214,31 +200,22 @@ class GraphRows:
         if reader is not None:
             seen = {one: row for one, row in seen.items() if row[2] == "shared" or used[one][0] == reader}
         names = self.names({used[one][0] for one in seen} | {target for _, one, _, target in edges if one in seen})
-        linked: dict[tuple[int, str], tuple[str, ...]] = {}
+        linked = defaultdict[tuple[int, str], list[str]](list)
         for _, source, kind, target in sorted(edges):
             if source in seen:
-                linked[source, kind] = (*linked.get((source, kind), ()), names[target])
+                linked[source, kind].append(names[target])
         found = {}
-        for number in numbers:
-            if number not in seen:
-                continue
+        for number in filter(seen.__contains__, numbers):
             _, text, visibility, since, recorded, ordinal, metadata, ends = seen[number]
             owner, uses, rewards = used[number]
+            tools, scenarios, facts, talks = (tuple(linked[number, kind]) for kind in kinds)
+            utility = rewards / uses if uses else 0.0
             found[number] = Skill(
-                f"s{number}",
-                names[owner],
-                text,
-                linked.get((number, "REQUIRES"), ()),
-                linked.get((number, "APPLIES_TO"), ()),
-                visibility,
-                uses,
-                rewards / uses if uses else 0.0,
-                since,
-                recorded,
+                *(f"s{number}", names[owner], text, tools, scenarios, visibility, uses, utility, since, recorded),
                 metadata=_object(metadata),
                 expires_at=ends,
-                fact="".join(linked.get((number, "STATES"), ())),
-                conversation="".join(linked.get((number, "SAID_IN"), ())[-1:]),
+                fact="".join(facts),
+                conversation="".join(talks[-1:]),
                 corrections=ordinal,
             )
         return found
@@ -273,10 +250,9 @@ class GraphRows:
         """Return the share of scenarios and tools (each as one) that each connected skill has, of these or of all."""
         some = {} if numbers is None else {"source": Among(numbers)}
         required = {"target": Among(tools), "kind": "REQUIRES", "valid_to": None, **some}
-        kinds = [{skill for one in scenarios for skill in self.skills_of(one)}]
-        kinds.append(set(self._column(Select("edge", ("source",), required))) if tools else set())
+        found = Counter({skill for one in scenarios for skill in self.skills_of(one)})
+        found.update(set(self._column(Select("edge", ("source",), required))) if tools else ())
         named = bool(scenarios) + bool(tools)
-        found = Counter(chain.from_iterable(kinds))
         return {one: found[one] / named for one in (found if numbers is None else numbers) if one in found}
 
     def held_at(self, when: float, reader: int) -> dict[int, tuple[str, SkillVersion]]:
@@ -305,37 +281,25 @@ class GraphRows:
         )
         return SkillHistory(tuple(map(_version, sorted(versions, key=lambda row: row[-1]))), tuple(edges))
 
-    # Edges
-
     def add_edges(self, change: Change, rows: Sequence[EdgeRow]) -> int:
-        """Add edges and return how many are new.
-
-        An edge that exists with the same weight stays. With another weight the old edge ends and a new one starts.
-        """
+        """Add edges and return how many are new. An edge that exists with the same weight stays. With another weight
+        the old edge ends and a new one starts."""
         if not rows:
             return 0
         # The unique index over valid edges rejects an edge that exists.
-        now = change.now
-        values = [
-            (
-                *(row.kind, row.source, row.target, row.weight, now if row.valid_from is None else row.valid_from),
-                *(now, row.user_term, row.community_term),
-            )
-            for row in rows
-        ]
-        (new,) = self.store.write(Insert("edge", (*EDGE, "recorded_at", *TERMS), values, existing="keep"))
+        columns = (*EDGE, *TERMS, "recorded_at")
+        begun = (row if row.valid_from is not None else row._replace(valid_from=change.now) for row in rows)
+        values = [(*row, change.now) for row in begun]
+        (new,) = self.store.write(Insert("edge", columns, values, existing="keep"))
         for row in rows if new != len(rows) else ():
-            where = {"source": row.source, "kind": row.kind, "target": row.target, "valid_to": None}
-            if self._column(Select("edge", ("weight",), where))[0] != row.weight:
+            if self._column(Select("edge", ("weight",), row.where))[0] != row.weight:
                 self.end_edges(change, [row])
                 new += self.add_edges(change, [row])
         return new
 
     def end_edges(self, change: Change, rows: Sequence[EdgeRow]) -> int:
         """End edges and return how many existed."""
-        ended = {"valid_to": change.now}
-        wheres = [{"source": row.source, "kind": row.kind, "target": row.target, "valid_to": None} for row in rows]
-        return sum(self.store.write(*(Update("edge", where, ended) for where in wheres)))
+        return sum(self.store.write(*(Update("edge", row.where, {"valid_to": change.now}) for row in rows)))
 
     def add_trajectory(self, change: Change, name: str, user: int, query: str, outcome: str, reward: float) -> int:
         """Add a trajectory and return its number. Its steps and messages are not kept."""
@@ -360,22 +324,15 @@ class GraphRows:
             return self._read(Select("edge", columns, where))[0]
         return list(dict.fromkeys(self._both_ends(columns, Among(numbers), where)))
 
-    def facts_of(self, subject: str) -> list[tuple[str, int]]:
-        """Return (name of the fact, skill) for all facts of a subject that are stated now."""
-        where = {"kind": "fact", "name": Between(f"{subject}: ", f"{subject}: \U0010ffff")}
-        known = {"target": Among(Select("node", ("number",), where)), "kind": "STATES", "valid_to": None}
-        nodes, edges = self._read(
-            Select("node", ("number", "name"), where), Select("edge", ("source", "target"), known)
-        )
-        names = dict(nodes)
-        return sorted((names[target], source) for source, target in edges if target in names)
+    def facts(self, number: int) -> list[str]:
+        """Return the names of what a skill states now, sorted."""
+        stated = {"kind": "STATES", "valid_to": None, "source": number}
+        return sorted(self.names(self._column(Select("edge", ("target",), stated))).values())
 
-    def facts(self, numbers: Sequence[int]) -> list[tuple[str, int]]:
-        """Return (name of the fact, skill) for what these skills state now."""
-        stated = {"kind": "STATES", "valid_to": None, "source": Among(numbers)}
-        edges = self._read(Select("edge", ("source", "target"), stated))[0]
-        names = self.names({target for _, target in edges})
-        return sorted((names[target], source) for source, target in edges)
+    def stating(self, fact: str) -> list[int]:
+        """Return the skills that state a fact now, oldest edge first."""
+        node = self.find("fact", fact)
+        return [] if node is None else [edge.source for edge in self.edge_rows(node)]
 
     def uses(
         self, after: int, kinds: tuple[EdgeKind, ...], least: float | None = None
@@ -388,9 +345,8 @@ class GraphRows:
         where = {"valid_to": None, "kind": kinds, **({} if least is None else {"weight": Between(least)})}
         columns = ("row", "kind", "source", "target", "weight", *TERMS)
         for batch in self.store.scan("edge", columns, where, after=after):
-            trips = {source for _, kind, source, *_ in batch if kind != "OWNS"}
-            who = {"number": Among(trips)}
-            users = dict(self._read(Select("trajectory", ("number", "user"), who))[0]) if trips else {}
+            trips = Among({source for _, kind, source, *_ in batch if kind != "OWNS"})
+            users = dict(self._read(Select("trajectory", ("number", "user"), {"number": trips}))[0])
             for row, kind, source, *use in batch:
                 if kind == "OWNS" or source in users:
                     yield row, kind, Use(source, users.get(source, source), *use)
@@ -398,28 +354,20 @@ class GraphRows:
     def co_uses(self, numbers: Sequence[int], reward: float) -> dict[tuple[int, int], int]:
         """Count the trajectories of at least this reward that used both skills of a pair, smaller number first."""
         where = {"target": Among(numbers), "kind": "EXECUTED", "valid_to": None, "weight": Between(reward)}
-        used: dict[int, list[int]] = {}
+        used = defaultdict[int, list[int]](list)
         for trip, skill in self._read(Select("edge", ("source", "target"), where))[0]:
-            used.setdefault(trip, []).append(skill)
+            used[trip].append(skill)
         pairs = Counter(pair for some in used.values() for pair in combinations(sorted(some), 2))
-        return {pair: pairs[pair] for pair in sorted(pairs)}
-
-    # The whole graph
+        return dict(sorted(pairs.items()))
 
     def counts(self) -> Mapping[str, Mapping[str, int]]:
         """Return {"nodes": by kind, "edges": valid ones by kind, "skills": {"shared": n, "past": n}}."""
-        nodes, edges, live, past = self._read(
-            Count("node", "kind"),
-            Count("edge", "kind", {"valid_to": None}),
-            Count("live", "shared"),
-            Count("version", "visibility", {"valid_to": Not(None)}),
-        )
-        skills = dict(live)
+        valid = Count("edge", "kind", {"valid_to": None})
+        ended = Count("version", "visibility", {"valid_to": Not(None)})
+        nodes, edges, live, past = self._read(Count("node", "kind"), valid, Count("live", "shared"), ended)
+        skills, kinds = dict(live), {kind: count for kind, count in sorted(nodes) if kind != "case"}
         return {
-            "nodes": {
-                **{kind: count for kind, count in sorted(nodes) if kind != "case"},
-                "skill": sum(skills.values()),
-            },
+            "nodes": {**kinds, "skill": sum(skills.values())},
             "edges": dict(sorted(edges)),
             "skills": {"shared": skills.get(1, 0), "past": sum(count for _, count in past)},
         }
@@ -452,8 +400,8 @@ class GraphRows:
 
         batch = unstaged(EMBEDDED_AT_ONCE)
         vectors = embed([text for _, text in batch]) if batch else ()
+        staged = [(number, key, vector) for (number, _), vector in zip(batch, vectors, strict=True)]
         with self.writing() as change:
-            staged = [(number, key, vector) for (number, _), vector in zip(batch, vectors, strict=True)]
             self.store.write(
                 Delete("staged", {"embedder": Not(key)}),
                 Insert("staged", ("number", "embedder", "vector"), staged, existing="replace"),
@@ -463,8 +411,6 @@ class GraphRows:
                 self.store.take_staged(change)
                 self.store.set_head(embedder=maker)
         return len(batch)
-
-    # Helpers
 
     def _column(self, one: Select) -> list[Any]:
         return [value for (value,) in self._read(one)[0]]
@@ -485,9 +431,8 @@ class GraphRows:
     def _end_versions(self, numbers: Sequence[int], when: float) -> None:
         valid = {"number": Among(numbers), "valid_to": None}
         ends = self._read(Select("version", ("number", "expires_at"), {**valid, "expires_at": Between(high=when)}))[0]
-        for number, end in ends:
-            self.store.write(Update("version", {"number": number, "valid_to": None}, {"valid_to": end}))
-        self.store.write(Update("version", valid, {"valid_to": when}))
+        expired = [Update("version", {"number": one, "valid_to": None}, {"valid_to": end}) for one, end in ends]
+        self.store.write(*expired, Update("version", valid, {"valid_to": when}))
 
 
 def _searched(row: SkillRow) -> dict[str, Any]:
@@ -503,15 +448,9 @@ def _searched(row: SkillRow) -> dict[str, Any]:
 
 def _versions(change: Change, rows: Iterable[tuple[SkillRow, int]]) -> Insert:
     """Start versions, each with its ordinal."""
-    columns = ("number", "ordinal", "owner", "text", "visibility", "valid_from", "recorded_at", "metadata")
-    values = [
-        (
-            *(row.number, ordinal, row.owner, row.text, row.visibility, row.valid_from, change.now),
-            *(row.metadata, row.expires_at),
-        )
-        for row, ordinal in rows
-    ]
-    return Insert("version", (*columns, "expires_at"), values)
+    given = ("number", "owner", "text", "visibility", "valid_from", "metadata", "expires_at")
+    values = [(*(getattr(row, name) for name in given), ordinal, change.now) for row, ordinal in rows]
+    return Insert("version", (*given, "ordinal", "recorded_at"), values)
 
 
 def _version(row: Sequence[Any]) -> SkillVersion:

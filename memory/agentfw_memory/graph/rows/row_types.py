@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -47,8 +47,9 @@ class LiveRows:
     vectors: Float32Array
 
 
-@dataclass(frozen=True, slots=True)
-class EdgeRow:
+class EdgeRow(NamedTuple):
+    """A valid edge, with the columns that are read and written of it."""
+
     kind: EdgeKind
     source: int
     target: int
@@ -58,6 +59,11 @@ class EdgeRow:
     """Of a use: how similar user and skill were before it."""
     community_term: float | None = None
     """Of a use: the share of communities that user and skill had in common before it."""
+
+    @property
+    def where(self) -> Mapping[str, Any]:
+        """The condition that a row is the valid edge of this kind between these nodes."""
+        return {"source": self.source, "kind": self.kind, "target": self.target, "valid_to": None}
 
 
 def live_rows(store: Store, batch: Sequence[tuple[Any, ...]]) -> LiveRows:

@@ -6,15 +6,7 @@ named by its distribution in the entry-point group `agentfw_memory.stores`, with
     [project.entry-points."agentfw_memory.stores"]
     mystore = "my_package.store:MyStore"
 
-Installed metadata is read only for a scheme that isn't known here. `agentfw_memory.testing` has what every store
-has to do, as tests that a further one can run.
-
-| module | what it holds |
-| --- | --- |
-| store.py | the tables, what is read and written, and what a database that can search is asked |
-| sql.py | `Store`: the rows of a tenant in a database, without its dialect |
-| sqlite.py, postgres.py | the stores |
-| postgres_server.py, postgres_search.py | PostgreSQL's connections and search |
+`agentfw_memory.testing` has what every store has to do, as tests that a further one can run.
 """
 
 from __future__ import annotations
@@ -22,7 +14,7 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import re
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 
 from agentfw_memory.errors import StoreRefusedError
@@ -31,8 +23,7 @@ from agentfw_memory.graph.stores.store import TABLES, Insert
 
 __all__ = ["GROUP", "TABLES", "Insert", "Store", "create_statements", "store_class"]
 
-GROUP = "agentfw_memory.stores"
-"""The group of entry points in which distributions name further stores."""
+GROUP = "agentfw_memory.stores"  # the group of entry points in which distributions name further stores
 _KNOWN = {
     "": "agentfw_memory.graph.stores.sqlite:SqliteStore",
     "sqlite": "agentfw_memory.graph.stores.sqlite:SqliteStore",
@@ -42,14 +33,11 @@ _KNOWN = {
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+)://")
 
 
+@lru_cache(maxsize=1_000)
 def store_class(where: str | Path) -> type[Store]:
     """Return the class of the store at a path or an address."""
     found = _SCHEME.match(where) if isinstance(where, str) else None
-    return _class_of(found[1].lower() if found else "")
-
-
-@cache
-def _class_of(scheme: str) -> type[Store]:
+    scheme = found[1].lower() if found else ""
     if scheme in _KNOWN:
         module, _, name = _KNOWN[scheme].partition(":")
         known: type[Store] = getattr(importlib.import_module(module), name)
@@ -60,7 +48,5 @@ def _class_of(scheme: str) -> type[Store]:
             installed: type[Store] = point.load()
             return installed
     schemes = sorted({*filter(None, _KNOWN), *(point.name for point in points)})
-    raise StoreRefusedError(
-        f'no installed store has the scheme "{scheme}://"',
-        fix=f"use a path or one of {', '.join(f'{one}://' for one in schemes)}, or install the package with that store",
-    )
+    fix = f"use a path or one of {', '.join(f'{one}://' for one in schemes)}, or install the package with that store"
+    raise StoreRefusedError(f'no installed store has the scheme "{scheme}://"', fix=fix)

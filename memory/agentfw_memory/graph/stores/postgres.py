@@ -1,12 +1,8 @@
 """The store of skill graphs on a PostgreSQL server with pgvector.
 
-    store = PostgresStore.open("postgresql://ana@db.example.org/team", tenant="team-a", clock=time.time)
-
 It gives the same guarantees as a file, with one exception: a forgotten user is removed from the tables, but the server
-decides when it uses the space again, and its log, replicas and backups are out of reach from here.
-
-What is read at once travels as one message, and many rows are added by COPY in the binary format: a statement for each
-costs the server and this process more time than the row itself.
+decides when it uses the space again, and its log, replicas and backups are out of reach from here. What is read at once
+travels as one message, and many rows are added by COPY: a statement for each would cost more time than the row itself.
 """
 
 from __future__ import annotations
@@ -74,16 +70,15 @@ class PostgresStore(Store):
             self._run_alone(f"VACUUM (TRUNCATE false) skillgraph.{table}")
 
     def read(self, *readings: Reading) -> list[list[tuple[Any, ...]]]:
-        statements: list[tuple[Any, ...]] = []
-        answered_by: list[int] = []
+        statements, answered_by = list[tuple[Any, ...]](), list[int]()
         for place, one in enumerate(readings):
             sql, values = self._reading(one)
             if isinstance(one, Select) and "vector" in one.columns:
                 # Through a cursor, vectors come as they are. Otherwise they are written as text, which takes longer
                 # than all else that is done with them.
                 name = f"found_{place}"
-                answered_by.append(len(statements) + 1)
                 statements += [(f"DECLARE {name} BINARY CURSOR FOR {sql}", *values), (f"FETCH ALL FROM {name}",)]
+                answered_by.append(len(statements) - 1)
                 statements.append((f"CLOSE {name}",))
             else:
                 answered_by.append(len(statements))

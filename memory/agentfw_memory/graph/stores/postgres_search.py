@@ -24,13 +24,15 @@ from agentfw_memory.graph.text.words import terms
 
 Query = tuple[Any, ...]
 """A statement that reads, and its values."""
+Ask = Callable[..., list[list[Any]]]
+"""Returns the rows of several queries, which are sent at once."""
 
-SCANNED = 100
-"""Entries of the index of vectors that a search looks at, at least. pgvector's `hnsw.ef_search`."""
-HALVES = 4_000
-"""Maximum number of dimensions of pgvector's index. Longer vectors are compared one by one."""
-LONGEST_TERM = 500
-"""Maximum number of characters of a stored word; PostgreSQL refuses words of 2 KB."""
+HOLDERS, TOGETHER = 1_000, 100
+"""Maximum number of shared skills that are found with a seldom word (as many as make a word common), and with several
+common ones."""
+SCANNED = 100  # entries of the index of vectors that a search looks at, at least. pgvector's `hnsw.ef_search`
+HALVES = 4_000  # maximum number of dimensions of pgvector's index. Longer vectors are compared one by one
+LONGEST_TERM = 500  # maximum number of characters of a stored word; PostgreSQL refuses words of 2 KB
 INDEXES = {
     "words": "USING gin (words) WITH (fastupdate = off) WHERE tenant = {tenant} AND shared = 1",
     # With all that is asked of a hundred skills of each scenario: their rows are long, because of the vectors.
@@ -44,10 +46,8 @@ EDGE_INDEX = "(target, kind, row) INCLUDE (source) WHERE tenant = {tenant} AND v
 """It holds all that is asked for. Otherwise the planner, which thinks that a scenario has few edges, reads them all."""
 METADATA = "nullif(metadata, '')::jsonb"
 METADATA_INDEX = f"USING gin (({METADATA}) jsonb_path_ops) WHERE tenant = {{tenant}} AND valid_to IS NULL"
-FITTING = 20_000
-"""Number of skills that fit a filter up to which they are compared one by one."""
-ITERATIVE = (0, 8)
-"""The version of pgvector from which an index goes on until enough of what it finds fits."""
+FITTING = 20_000  # number of skills that fit a filter up to which they are compared one by one
+ITERATIVE = (0, 8)  # the version of pgvector from which an index goes on until enough of what it finds fits
 
 
 def words_of(text: str) -> list[str]:
@@ -65,14 +65,9 @@ class PostgresSearch:
     them."""
 
     def __init__(
-        self,
-        ask: Callable[..., list[list[Any]]],
-        run_alone: Callable[[str], None],
-        vectors: Callable[[Sequence[bytes]], Float32Array],
-        tenant: int,
+        self, ask: Ask, run_alone: Callable[[str], None], vectors: Callable[[list[bytes]], Float32Array], tenant: int
     ) -> None:
-        """`ask` returns the rows of several queries, which are sent at once, and `run_alone` executes a statement that
-        can't be in a transaction."""
+        """`run_alone` executes a statement that can't be in a transaction."""
         self._ask, self._run_alone, self._vectors, self._tenant = ask, run_alone, vectors, tenant
         self._shared = f"tenant = {tenant} AND shared = 1"
         self._private = f"tenant = {tenant} AND shared = 0"
@@ -94,35 +89,25 @@ class PostgresSearch:
             if reader is not None:
                 own = f"{self._private} AND owner = ? {fits}"
                 asked["own"] = self._by_distance(own, "", vector, reader, *given)
+        queries = "unnest(?::text[], ?::tsquery[]) AS t (term, query)"
         if sought.seldom:
-            each = f"SELECT number FROM live WHERE {self._shared} {fits} AND words @@ t.query"
-            asked["holders"] = (
-                f"SELECT t.term, array(({each} LIMIT {int(sought.holders)})) "
-                "FROM unnest(?::text[], ?::tsquery[]) AS t (term, query)",
-                *given,
-                list(sought.seldom),
-                [_quoted([term]) for term in sought.seldom],
-            )
+            each = f"SELECT number FROM live WHERE {self._shared} {fits} AND words @@ t.query LIMIT {HOLDERS}"
+            terms = list(sought.seldom), [_quoted([term]) for term in sought.seldom]
+            asked["holders"] = f"SELECT t.term, array(({each})) FROM {queries}", *given, *terms
         if sought.together:
             there = f"live WHERE {self._shared} {fits}"
             if sought.among is not None:
                 first = f"SELECT number, words FROM {there} ORDER BY number LIMIT {int(sought.among)}"
                 there = f"({first}) first WHERE true"
-            sql = f"SELECT number FROM {there} AND words @@ ?::tsquery LIMIT {int(sought.most_together)}"
+            sql = f"SELECT number FROM {there} AND words @@ ?::tsquery LIMIT {TOGETHER}"
             asked["together"] = sql, *given, _quoted(sought.together)
         if reader is not None and sought.terms:
-            asked["own holders"] = (
-                "SELECT t.term, array_agg(l.number) FROM live l "
-                "JOIN unnest(?::text[], ?::tsquery[]) AS t (term, query) "
-                f"ON l.words @@ t.query WHERE l.tenant = {self._tenant} AND l.shared = 0 AND l.owner = ? {fits} "
-                "GROUP BY t.term",
-                list(sought.terms),
-                [_quoted([term]) for term in sought.terms],
-                reader,
-                *given,
-            )
-            sql = f"SELECT count(*), coalesce(sum(length(words)), 0) FROM live WHERE {self._private} AND owner = ?"
-            asked["own corpus"] = sql, reader
+            theirs = f"l.tenant = {self._tenant} AND l.shared = 0 AND l.owner = ? {fits}"
+            having = f"live l JOIN {queries} ON l.words @@ t.query WHERE {theirs}"
+            terms = list(sought.terms), [_quoted([term]) for term in sought.terms]
+            sql = f"SELECT t.term, array_agg(l.number) FROM {having} GROUP BY t.term"
+            asked["own holders"] = sql, *terms, reader, *given
+            asked["own corpus"] = f"{_COUNTED} WHERE {self._private} AND owner = ?", reader
         answers = self._ask(*((_in_schema(sql), *values) for sql, *values in asked.values())) if asked else []
         found = dict(zip(asked, answers, strict=True))
         person, described = self._read_person(found["person"]) if "person" in found else (None, False)
@@ -144,15 +129,18 @@ class PostgresSearch:
         the most useful skills of each one's owner."""
         asked = [self._around(numbers, reader, seconds)]
         if siblings:
-            asked.append(self._siblings(numbers, reader, siblings))
+            seen = f"l.tenant = {self._tenant} AND l.owner = o.owner AND (l.shared = 1 OR l.owner = ?)"
+            useful = "ORDER BY l.rewards / greatest(l.uses, 1) DESC, l.number DESC"
+            best = f"SELECT l.number FROM live l WHERE {seen} {useful} LIMIT {int(siblings)}"
+            owners = f"SELECT DISTINCT owner FROM live WHERE tenant = {self._tenant} AND number = ANY(?::bigint[])"
+            sql = f"SELECT m.number FROM ({owners}) o CROSS JOIN LATERAL ({best}) m"
+            asked.append((sql, array_as_sent(numbers), -1 if reader is None else reader))
         near, *rest = self._ask(*((_in_schema(sql), *values) for sql, *values in asked))
         return [one for (one,) in near], [one for rows in rest for (one,) in rows]
 
     def similar_in(self, scenarios: Sequence[int], query: Float32Array, k: int, reader: int | None) -> list[int]:
         """Return the skills of these scenarios with the most similar vectors: visible ones, or anyone's private ones.
-
-        Without scenarios, all skills are looked at.
-        """
+        Without scenarios, all skills are looked at."""
         seen = "shared = 0" if reader is None else f"(shared = 1 OR owner = {int(reader)})"
         about = f"AND number IN ({self._members()})" if scenarios else ""
         values = [array_as_sent(scenarios)] * 2 if scenarios else []
@@ -165,10 +153,8 @@ class PostgresSearch:
 
     def summary(self, *, common: int, sample: int, uses: int) -> Summary:
         """Describe the whole graph. A word is common if more than so many shared skills have it."""
-        counted = f"SELECT count(*), coalesce(sum(length(words)), 0) FROM live WHERE {self._shared}"
-        often = (
-            f"SELECT word, ndoc FROM ts_stat('SELECT words FROM skillgraph.live WHERE {self._shared}') WHERE ndoc > ?"
-        )
+        every = f"SELECT words FROM skillgraph.live WHERE {self._shared}"
+        often = f"SELECT word, ndoc FROM ts_stat('{every}') WHERE ndoc > ?"
         # By a hash of the number, so that the next sample of a grown graph is nearly the same.
         drawn = f"SELECT number FROM live WHERE {self._shared} ORDER BY (number * 2654435761) & 4294967295 LIMIT ?"
         latest = (
@@ -177,7 +163,7 @@ class PostgresSearch:
             "JOIN trajectory t ON t.tenant = e.tenant AND t.number = e.source ORDER BY e.row"
         )
         return Summary(
-            Corpus(*map(int, self._rows(counted)[0])),
+            Corpus(*map(int, self._rows(f"{_COUNTED} WHERE {self._shared}")[0])),
             dict(self._rows(often, common)),
             [number for (number,) in self._rows(drawn, sample)],
             [Use(*use) for use in self._rows(latest, uses)] if uses else [],
@@ -233,14 +219,6 @@ class PostgresSearch:
         )
         return sql, reader, array_as_sent(numbers)
 
-    def _siblings(self, numbers: Sequence[int], reader: int | None, count: int) -> Query:
-        """Ask for the most useful visible skills of the owners of these skills."""
-        seen = "(l.shared = 1 OR l.owner = ?)"
-        best = f"SELECT l.number FROM live l WHERE l.tenant = {self._tenant} AND l.owner = o.owner AND {seen} {_USEFUL}"
-        owners = f"SELECT DISTINCT owner FROM live WHERE tenant = {self._tenant} AND number = ANY(?::bigint[])"
-        sql = f"SELECT m.number FROM ({owners}) o CROSS JOIN LATERAL ({best} LIMIT {int(count)}) m"
-        return sql, array_as_sent(numbers), -1 if reader is None else reader
-
     def _person(self, user: int) -> Query:
         sql = (
             f'SELECT vector_send((SELECT vector FROM profile WHERE tenant = {self._tenant} AND "user" = ?)) p, '
@@ -284,7 +262,7 @@ class PostgresSearch:
         self._run_alone(f"CREATE INDEX CONCURRENTLY IF NOT EXISTS {index} ON skillgraph.{table} {on}")
 
 
-_USEFUL = "ORDER BY l.rewards / greatest(l.uses, 1) DESC, l.number DESC"
+_COUNTED = "SELECT count(*), coalesce(sum(length(words)), 0) FROM live"
 
 
 def _measured(found: Sequence[tuple[int, float]]) -> Nearest:
@@ -298,10 +276,8 @@ def _quoted(words: Iterable[str]) -> str:
 
 
 def _in_schema(sql: str) -> str:
-    """Return a statement, with the schema of its tables.
-
-    A search path would be a setting of the session, which doesn't exist behind a pooler in transaction mode.
-    """
+    """Return a statement, with the schema of its tables. A search path would be a setting of the session, which doesn't
+    exist behind a pooler in transaction mode."""
     return _TABLE.sub(r"\1 skillgraph.\2", sql)
 
 
@@ -310,8 +286,7 @@ _TABLE = re.compile(rf"\b(FROM|JOIN)\s+({'|'.join(TABLES)})\b")
 
 def _filter(where: Mapping[str, Any]) -> Query:
     """Return a filter by metadata as a condition, with its values. See metadata_filter.py for what it means."""
-    sql: list[str] = []
-    values: list[Any] = []
+    sql, values = list[str](), list[Any]()
     for name, wanted in where.items():
         parts = name.split(".")
         paths = [[*parts[:depth], ".".join(parts[depth:])] for depth in range(len(parts))]

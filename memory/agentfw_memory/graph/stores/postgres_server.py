@@ -1,18 +1,8 @@
 """The tables of skill graphs on a PostgreSQL server with pgvector, and the connections to it.
 
-All tables are in the schema `skillgraph`. A schema of another program or of a newer version is left untouched.
-
-    server = open_server("postgresql://ana@db.example.org/team")
-    with server.transaction() as connection:
-        ...
-    server.release()
-
-All graphs of a process on one database share at most `CONNECTIONS` connections. A connection is taken for one
-transaction and keeps no state between two, so a pooler such as PgBouncer in transaction mode may stand in between. A
-broken connection is replaced; what was under way on it raises DisconnectedError.
-
-A commit waits for the server's disk, so acknowledged writes survive a crash of either side. Vectors are pgvector's, of
-up to 16,000 dimensions. Error messages never show the password.
+All tables are in the schema `skillgraph`. All graphs of a process on one database share at most `CONNECTIONS`
+connections, each taken for one transaction and without state between two, so that a pooler may stand in between. What
+was under way on a broken one raises DisconnectedError. Error messages never show the password.
 """
 
 from __future__ import annotations
@@ -43,10 +33,8 @@ if TYPE_CHECKING:
     Connection = psycopg.Connection[tuple[Any, ...]]
 
 VERSION = 5
-CONNECTIONS = 10
-"""Maximum number of connections of a process to one database. Further threads wait for a free one."""
-LOCK_TIMEOUT = 120
-"""Seconds that a write waits for other processes before raising StoreBusyError."""
+CONNECTIONS = 10  # maximum number of connections of a process to one database. Further threads wait for a free one
+LOCK_TIMEOUT = 120  # seconds that a write waits for other processes before raising StoreBusyError
 CREATION_LOCK = 0x534B4730
 """Advisory lock held while the tables are created, so that several processes can open a new server at once."""
 ATTEMPT = 0.5
@@ -56,8 +44,7 @@ TYPES = {"integer": "bigint", "number": "float8", "text": 'text COLLATE "C"', "v
 TYPES["words"] = "tsvector"
 """The types of columns. Text is compared by bytes, not in the order of a language."""
 
-PAUSE = 0.1
-"""Seconds before a call is repeated whose connection broke."""
+PAUSE = 0.1  # seconds before a call is repeated whose connection broke
 
 _servers: dict[tuple[int, str], Server] = {}
 _opening = threading.Lock()
@@ -185,16 +172,13 @@ def server_errors(connection: Connection) -> Iterator[None]:
     try:
         yield
     except psycopg.errors.LockNotAvailable as error:
-        raise StoreBusyError(
-            "another process has held the graph for too long",
-            fix="end the process that hangs in a transaction, then try again",
-        ) from error
+        problem = "another process has held the graph for too long"
+        raise StoreBusyError(problem, fix="end the process that hangs in a transaction, then try again") from error
     except _disconnections() as error:
         raise _failed(connection, error) from error
     except psycopg.Error as error:
-        raise SkillGraphError(
-            f"the server refused: {str(error).strip()}", fix="change the input; nothing of it was stored"
-        ) from error
+        problem = f"the server refused: {str(error).strip()}"
+        raise SkillGraphError(problem, fix="change the input; nothing of it was stored") from error
 
 
 def _disconnections() -> tuple[type[Exception], ...]:
@@ -229,10 +213,8 @@ def _create_tables(url: str) -> None:
             reason = str(error).strip().splitlines()[-1]
             fix = "check that the server is running, and the address and user name"
             raise StorageError(f"{shown} can't be reached: {reason}", fix=fix) from None
-        raise StoreRefusedError(
-            f"{shown} can't hold skill graphs: {str(error).strip()}",
-            fix="install pgvector (CREATE EXTENSION vector), and use a role that may create a schema",
-        ) from None
+        fix = "install pgvector (CREATE EXTENSION vector), and use a role that may create a schema"
+        raise StoreRefusedError(f"{shown} can't hold skill graphs: {str(error).strip()}", fix=fix) from None
 
 
 def _prepare(connection: Connection, shown: str) -> None:
@@ -251,9 +233,8 @@ def _prepare(connection: Connection, shown: str) -> None:
                 connection.execute(sql.encode())
             connection.execute("INSERT INTO skillgraph.format VALUES (%s)", (VERSION,))
         elif found[1] is None:
-            raise StoreRefusedError(
-                f"{shown} has a schema skillgraph that belongs to another program", fix="choose another database"
-            )
+            problem = f"{shown} has a schema skillgraph that belongs to another program"
+            raise StoreRefusedError(problem, fix="choose another database")
         row = connection.execute("SELECT version FROM skillgraph.format").fetchone()
         if row is None or row[0] != VERSION:
             version = row[0] if row else "unknown"

@@ -1,13 +1,7 @@
 """The rows of one tenant in a database, read and written by statements, of which a subclass supplies the dialect.
 
-A store is opened for one tenant and reads and writes only that tenant's rows. No method takes a tenant, so that no
-caller can reach another one.
-
-Every statement names the tenant. User text is only ever passed as a parameter, so quotes and wildcards in it have no
-special meaning.
-
-Statements use `?` for parameters. A subclass runs them (`_run`, `_run_many`, `_rows`), opens transactions, and says how
-the few things are written in which databases differ.
+Every statement names the tenant, which no method takes, so that no caller can reach another one. User text is only ever
+passed as a parameter, for which statements have `?`.
 """
 
 from __future__ import annotations
@@ -35,7 +29,6 @@ from agentfw_memory.graph.stores.store import (
     Delete,
     EmbedderRecord,
     Head,
-    Index,
     Insert,
     Not,
     Reading,
@@ -64,10 +57,8 @@ class Store(ABC):
     """By table: a hint where the planner needs one to read it in the order of its key."""
 
     def __init__(self, where: str | Path, *, patience: float = PATIENCE, power_safe: bool = False) -> None:
-        """Connect to a database, or create it. `where` is a path, or an address with the store's scheme.
-
-        Calls wait up to `patience` seconds for a server. With `power_safe`, each commit waits for the disk.
-        """
+        """Connect to a database, or create it. `where` is a path, or an address with the store's scheme. Calls wait up
+        to `patience` seconds for a server. With `power_safe`, each commit waits for the disk."""
         self.tenant, self._tenant, self._clock = "", 0, time.time
         self._inserts: dict[tuple[str, ...], str] = {}
 
@@ -126,10 +117,8 @@ class Store(ABC):
         return self._clock()
 
     def retried(self, call: Callable[[], Answer], *, repeatable: bool) -> Answer:
-        """Return what a call returns. Repeat it for a while if it loses its connection to a server.
-
-        A call that is not `repeatable` is repeated only if it is certain that nothing of it was stored.
-        """
+        """Return what a call returns. Repeat it for a while if it loses its connection to a server. A call that is not
+        `repeatable` is repeated only if it is certain that nothing of it was stored."""
         return call()
 
     def head(self) -> Head:
@@ -142,8 +131,7 @@ class Store(ABC):
         )
         (row,) = self._rows(sql, [self._clock(), self._tenant])
         counter, forgotten, next_number, name, version, dimensions, edge, expired = row
-        maker = _maker(name, version, dimensions)
-        return Head(counter, forgotten, next_number, maker, edge or 0, bool(expired))
+        return Head(counter, forgotten, next_number, _maker(name, version, dimensions), edge or 0, bool(expired))
 
     def read(self, *readings: Reading) -> list[list[tuple[Any, ...]]]:
         """Return the rows of each. A server is asked for all of them at once."""
@@ -152,10 +140,8 @@ class Store(ABC):
     def scan(
         self, table: str, columns: tuple[str, ...], where: Where, *, after: int = 0, size: int = 50_000
     ) -> Iterator[list[tuple[Any, ...]]]:
-        """Yield the rows of a table in the order of its key, in batches of up to `size`.
-
-        The key comes first among the columns, and only rows are read whose key begins above `after`.
-        """
+        """Yield the rows of a table in the order of its key, in batches of up to `size`. The key comes first among the
+        columns, and only rows are read whose key begins above `after`."""
         key = TABLES[table].key
         names, conditions, values = self._columns(table, columns), *self._where(table, where)
         ordered = _quoted(key)
@@ -199,8 +185,7 @@ class Store(ABC):
         """Change what is known of the tenant as a whole, inside a transaction: fields of `Head`."""
         values: dict[str, Any] = dict(numbers)
         if embedder is not None:
-            name, version, dimensions = astuple(embedder)
-            values |= {"embedder": name, "embedder_version": version, "dimensions": dimensions}
+            values |= zip(("embedder", "embedder_version", "dimensions"), astuple(embedder), strict=True)
         sql = f"UPDATE {self.prefix}tenant SET {', '.join(f'{name} = ?' for name in values)} WHERE tenant = ?"
         self._run(sql, [*values.values(), self._tenant])
 
@@ -233,23 +218,16 @@ class Store(ABC):
         else:
             what = f"{'DISTINCT ' if one.distinct else ''}{self._columns(one.table, one.columns)}"
             end = "" if one.limit is None else f" LIMIT {int(one.limit)}"
-        return f"SELECT {what} FROM {self.prefix}{one.table} WHERE tenant = ? {conditions}{end}", [
-            self._tenant,
-            *values,
-        ]
+        sql = f"SELECT {what} FROM {self.prefix}{one.table} WHERE tenant = ? {conditions}{end}"
+        return sql, [self._tenant, *values]
 
     def _columns(self, table: str, columns: Iterable[str]) -> str:
         kinds = TABLES[table].columns
         return ", ".join(self._vector_read(name) if kinds[name] == "vector" else f'"{name}"' for name in columns)
 
     def _where(self, table: str, where: Where) -> Statement:
-        sql: list[str] = []
-        values: list[Any] = []
-        for name, wanted in where.items():
-            condition, given = self._condition(f'"{name}"', wanted)
-            sql.append(f"AND {condition}")
-            values += given
-        return " ".join(sql), values
+        found = [self._condition(f'"{name}"', wanted) for name, wanted in where.items()]
+        return " ".join(f"AND {sql}" for sql, _ in found), [value for _, values in found for value in values]
 
     def _condition(self, column: str, wanted: Any) -> Statement:
         if wanted is None:
@@ -289,12 +267,9 @@ class Store(ABC):
             (self._tenant, *[row[place] if made is None else made(row[place]) for place, _, made in kept])
             for row in one.rows
         ]
-        return self._insert_rows(one, [name for _, name, _ in kept], rows)
-
-    def _insert_rows(self, one: Insert, names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> int:
-        shape = one.table, one.existing, *names
+        shape = one.table, one.existing, *one.columns
         if shape not in self._inserts:  # to put a statement together takes longer than to run it
-            kinds, key = TABLES[one.table].columns, TABLES[one.table].key
+            names, key = [name for _, name, _ in kept], TABLES[one.table].key
             places = ", ".join(self._place(kinds[name]) for name in names)
             end = "ON CONFLICT DO NOTHING" if one.existing == "keep" else ""
             if one.existing == "replace":
@@ -310,17 +285,12 @@ class Store(ABC):
             sql = f"DELETE FROM {self.prefix}{one.table} WHERE tenant = ? {conditions}"
             return self._run(sql, [self._tenant, *found_by])
         kinds = TABLES[one.table].columns
-        sets: list[str] = []
-        values: list[Any] = []
+        sets, values = [f'"{name}" = "{name}" + ?' for name in one.add], list[Any](one.add.values())
         for name, value in one.values.items():
-            if kinds[name] == "words" and not self.searched:
-                continue
-            made = self._converter(kinds[name])
-            sets.append(f'"{name}" = {self._place(kinds[name])}')
-            values.append(value if made is None else made(value))
-        for name, more in one.add.items():
-            sets.append(f'"{name}" = "{name}" + ?')
-            values.append(more)
+            if kinds[name] != "words" or self.searched:
+                made = self._converter(kinds[name])
+                sets.append(f'"{name}" = {self._place(kinds[name])}')
+                values.append(value if made is None else made(value))
         sql = f"UPDATE {self.prefix}{one.table} SET {', '.join(sets)} WHERE tenant = ? {conditions}"
         return self._run(sql, [*values, self._tenant, *found_by])
 
@@ -388,12 +358,7 @@ _DEFAULTS = {
 
 
 def create_statements(
-    types: Mapping[str, str],
-    *,
-    numbered: str,
-    prefix: str = "",
-    ends: tuple[str, str] = ("", ""),
-    keys: bool = True,
+    types: Mapping[str, str], *, numbered: str, prefix: str = "", ends: tuple[str, str] = ("", ""), keys: bool = True
 ) -> Iterator[str]:
     """Yield the statements that create all tables.
 
@@ -406,29 +371,21 @@ def create_statements(
     for name, table in TABLES.items():
         columns = [f"tenant {types['integer']} NOT NULL"]
         for column, kind in table.columns.items():
+            plain = kind.removeprefix("optional ")
             if column == "row":
                 columns.append(f'"row" {numbered.format(name)}')
-            elif kind.startswith("optional"):
-                columns.append(f'"{column}" {types[kind.removeprefix("optional ")]}')
-            elif kind == "words":
-                columns += [f'"{column}" {types[kind]}'] if kind in types else []
-            elif kind in types:
+            elif plain in types:
+                needed = "" if plain != kind or kind == "words" else " NOT NULL"
                 default = " DEFAULT 0" if column in ("uses", "rewards") else ""
-                columns.append(f'"{column}" {types[kind]} NOT NULL{default}')
+                columns.append(f'"{column}" {types[plain]}{needed}{default}')
         if keys and not table.numbered:
             columns.append(f"PRIMARY KEY (tenant, {_quoted(table.key)})")
         yield f"CREATE TABLE {prefix}{name} ({', '.join(columns)}) {ends[table.small]}"
         for index in table.indexes if keys else ():
-            yield _create_index(prefix, name, index)
-
-
-def _create_index(prefix: str, table: str, index: Index) -> str:
-    name = f"{table}_{'_'.join(index.columns)}"
-    conditions = [f"{index.given} IS NOT NULL"] if index.given else []
-    conditions += ["valid_to IS NULL"] if index.valid else []
-    where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
-    unique = "UNIQUE " if index.unique else ""
-    return f"CREATE {unique}INDEX {name} ON {prefix}{table} (tenant, {_quoted(index.columns)}) {where}"
+            conditions = [f"{index.given} IS NOT NULL"] * bool(index.given) + ["valid_to IS NULL"] * index.valid
+            where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+            unique, called = "UNIQUE " if index.unique else "", f"{name}_{'_'.join(index.columns)}"
+            yield f"CREATE {unique}INDEX {called} ON {prefix}{name} (tenant, {_quoted(index.columns)}) {where}"
 
 
 def _quoted(names: Iterable[str]) -> str:

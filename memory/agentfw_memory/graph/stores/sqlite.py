@@ -1,7 +1,5 @@
 """The store of a skill graph in a SQLite file.
 
-    store = SqliteStore.open("skills.db", tenant="team-a", clock=time.time)
-
 With `synchronous=NORMAL`, commits survive `kill -9`, because the log is in the hands of the operating system.
 `power_safe` waits for the disk too.
 """
@@ -12,7 +10,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ClassVar
@@ -26,6 +24,8 @@ from agentfw_memory.graph.stores.store import Answer
 VERSION = 4
 APPLICATION = 0x534B4730  # "SKG0": marks our files
 TYPES = {"integer": "INTEGER", "number": "REAL", "text": "TEXT", "vector": "BLOB", "bytes": "BLOB"}
+ENDS = ("STRICT", "STRICT, WITHOUT ROWID")
+STATEMENTS = tuple(create_statements(TYPES, numbered="INTEGER PRIMARY KEY AUTOINCREMENT", ends=ENDS))
 
 
 class SqliteStore(Store):
@@ -39,7 +39,7 @@ class SqliteStore(Store):
         super().__init__(where)
         self.path = str(where).removeprefix("sqlite://")
         self._connection = open_sqlite(
-            self.path, what="skill graphs", application=APPLICATION, version=VERSION, tables=_tables
+            self.path, what="skill graphs", application=APPLICATION, version=VERSION, tables=STATEMENTS
         )
         self._execute = self._connection.execute
         self._execute(f"PRAGMA synchronous = {'FULL' if power_safe else 'NORMAL'}")
@@ -56,11 +56,8 @@ class SqliteStore(Store):
         return sum(os.path.getsize(file) for file in files if os.path.exists(file))
 
     def erase(self) -> None:
-        """Rewrite the whole file and empty its write-ahead log, which still holds earlier pages.
-
-        SQLite can overwrite deleted rows with zeros (`secure_delete`), but copies of moved rows stay in the free space
-        of pages.
-        """
+        """Rewrite the whole file and empty its write-ahead log, which still holds earlier pages. SQLite can overwrite
+        deleted rows with zeros (`secure_delete`), but copies of moved rows stay in the free space of pages."""
         until = time.monotonic() + LOCK_TIMEOUT
         # The temporary copy holds no deleted rows and may be too large for memory.
         self._execute("PRAGMA temp_store = FILE")
@@ -104,8 +101,3 @@ class SqliteStore(Store):
 
     def _transaction(self, *, waits: bool = True) -> AbstractContextManager[None]:
         return transaction(self._connection)
-
-
-def _tables() -> Iterator[str]:
-    numbered = "INTEGER PRIMARY KEY AUTOINCREMENT"
-    return create_statements(TYPES, numbered=numbered, ends=("STRICT", "STRICT, WITHOUT ROWID"))

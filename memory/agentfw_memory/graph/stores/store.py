@@ -1,15 +1,11 @@
 """The tables of a skill graph, what is read from them and written to them, and what a search in a database is asked.
 
-A store (sql.py) holds the rows of one tenant, whatever the database, and knows nothing of graphs, ranking or words.
-
     with store.writing() as change:                      # all of this is committed, or none of it
         store.write(Insert("node", ("number", "kind", "name", "recorded_at"), [(1, "user", "ana", change.now)]))
     store.read(Select("node", ("number",), {"kind": "user", "name": "ana"}))      # [[(1,)]]
 
-Changes are numbered in order, and rows say which change last touched them, so that other processes can ask for what
-changed since the last one they have seen. Times are seconds since 1970.
-
-All nodes of a tenant share one sequence of numbers, and no number is used twice. A skill's id is `s` and its number.
+Changes are numbered in order, and rows say which change last touched them, so that other processes can ask for what is
+new. All nodes of a tenant share one sequence of numbers, and no number is used twice.
 """
 
 from __future__ import annotations
@@ -138,9 +134,7 @@ TABLES: Mapping[str, Table] = {
         ),
     ),
     "profile": Table(
-        {"user": "integer", "changed": "integer", "text": "text", "vector": "vector"},
-        ("user",),
-        (Index(("changed",)),),
+        {"user": "integer", "changed": "integer", "text": "text", "vector": "vector"}, ("user",), (Index(("changed",)),)
     ),
     # Vectors of another embedder, until there is one for every text.
     "staged": Table({"number": "integer", "embedder": "text", "vector": "vector"}, ("number",)),
@@ -298,15 +292,11 @@ class Sought:
     terms: Sequence[str]
     """The words, of which the skills with each are found: shared ones with a seldom word, private ones with any."""
     seldom: Sequence[str]
-    holders: int
-    """Maximum number of shared skills to find with each seldom word."""
     together: Sequence[str]
     """Common words, of which the shared skills with all of them are found."""
-    most_together: int
     among: int | None
     """Number of first skills among which these are looked for, or None for all of them."""
-    where: Mapping[str, Any] = field(default_factory=dict)
-    """What the metadata of a skill must be. See metadata_filter.py."""
+    where: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

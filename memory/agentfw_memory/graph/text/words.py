@@ -11,13 +11,11 @@
     >>> terms("买iPhone手机")
     ['买', 'iphon', '手机', '买i', 'e手']
 
-Words are stemmed in their language, which is found out well enough for that: by their script, or by the commonest words
-of a text. English is assumed if no other language explains more of them, so that a short question and a long text are
-stemmed alike. A language is named as Snowball names its stemmer; Vietnamese needs none. Where words aren't separated by
-spaces, and in Korean, where endings hide them, each pair of neighbouring characters is a term. So is the pair where
-such characters meet a number or a word in other letters, because what stands beside a year tells what happened in it.
+Words are stemmed in their language, which is found out by their script, or by the commonest words of a text: English
+if no other language explains more of them, so that a short question and a long text are stemmed alike. Where words
+aren't separated by spaces, and in Korean, where endings hide them, each pair of neighbouring characters is a term. So
+is the pair where such characters meet a number or a word in other letters.
 
-A query and a skill pass through the same function, so a wrong stem does little harm as long as it is the same one.
 Without `snowballstemmer` (extra `memory`), words are compared as they are.
 """
 
@@ -104,8 +102,7 @@ _NEGATED = (
 )
 NEGATIONS = frozenset(_NEGATED.split())
 """Words that turn a text round, though most of them are too common to be terms."""
-SHORT = 300
-"""Number of characters up to which a text may be a question."""
+SHORT = 300  # number of characters up to which a text may be a question
 
 _WORD = re.compile(r"\w+")
 # Vowel signs and other marks belong to their word, but aren't letters to Python.
@@ -151,7 +148,10 @@ def _terms(text: str) -> list[str]:
     spoken = words(plain)
     language = language_of(spoken)
     found = [_stem(word, language) for word in spoken if word not in STOP_WORDS[language]] or spoken
-    return [*found, *_borders(plain)] if _PAIRED.search(plain) else found
+    if _PAIRED.search(plain):
+        for word in _MARKED_WORD.findall(unicodedata.normalize("NFKC", plain)):
+            found += (before[-1] + after[0] for before, after in pairwise(_RUN.findall(word)))
+    return found
 
 
 def meaning(text: str) -> frozenset[str]:
@@ -197,11 +197,6 @@ def _split(plain: str) -> Iterator[str]:
                 yield from map("".join, pairwise(run))
             else:
                 yield run
-
-
-def _borders(plain: str) -> Iterator[str]:
-    for word in _MARKED_WORD.findall(unicodedata.normalize("NFKC", plain)):
-        yield from (before[-1] + after[0] for before, after in pairwise(_RUN.findall(word)))
 
 
 def _spelled(date: re.Match[str]) -> str:

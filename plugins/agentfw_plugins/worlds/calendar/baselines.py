@@ -3,12 +3,8 @@
     >>> rank_distance("B", ["C", "B", "A"], 3), error_reduction([1, 1, 0, 1, 0, 0, 0, 1])
     (0.5, 0.5)
 
-Baselines are random choice and each simple rule. They play the same rounds as the run, from the same tags, so that a
-run's table compares like with like.
-
-The rewards of a round (format, decision, ranking, use of the memory) are numbers from 0 to 1, read from the record
-alone. Weights and the curriculum belong to the run. Those of format and decision, for which the paper has no value, are
-1 in the shipped spec.
+Baselines play the same rounds as the run, from the same tags, so that a run's table compares like with like. The
+rewards of a round are numbers from 0 to 1, read from the record alone.
 """
 
 from __future__ import annotations
@@ -51,10 +47,8 @@ def quarters(errors: Sequence[float]) -> list[float]:
 
 
 def error_reduction(errors: Sequence[float]) -> float:
-    """(first - last) / first over the first and the last quarter.
-
-    If the first quarter has no errors, the result is 0 if the last has none either, else -1.
-    """
+    """(first - last) / first over the first and the last quarter. If the first quarter has no errors, the result is 0
+    if the last has none either, else -1."""
     if not errors:
         return 0.0
     parts = quarters(errors)
@@ -96,15 +90,13 @@ def references(calendar: Calendar, generator: Random) -> dict[str, dict[str, flo
         rankings["random"].append(generator.sample(letters, len(events)))
         for rule, title in RULE_TITLES.items():
             rankings[title].append(RULES[rule](events))
-    answers = [shown.answer for shown in calendar.rounds]
-    return {name: _figures(answers, some) for name, some in rankings.items()}
-
-
-def _figures(answers: Sequence[str], rankings: Sequence[Sequence[str]]) -> dict[str, float]:
-    played = list(zip(answers, rankings, strict=True))
-    errors = [float(ranking[0] != answer) for answer, ranking in played]
-    distances = [rank_distance(answer, ranking, len(ranking)) for answer, ranking in played]
-    return episode_figures(errors, distances, invalid=0)
+    found = {}
+    for name, some in rankings.items():
+        played = [(shown.answer, ranking) for shown, ranking in zip(calendar.rounds, some, strict=True)]
+        errors = [float(ranking[0] != answer) for answer, ranking in played]
+        distances = [rank_distance(answer, ranking, len(ranking)) for answer, ranking in played]
+        found[name] = episode_figures(errors, distances, invalid=0)
+    return found
 
 
 class CalendarFormat(Measured):
@@ -131,8 +123,7 @@ class CalendarRanking(Measured):
 class CalendarHubSettings(Settings):
     tools: tuple[str, ...] = Field(("strategy_hub",), description="Tools that belong to the memory.")
     actions: tuple[str, ...] = Field(
-        ("update",),
-        description="Values of a call's `action` that count; empty for any call. The paper counts updates.",
+        ("update",), description="Values of a call's `action` that count; empty for any call. The paper counts updates."
     )
 
 

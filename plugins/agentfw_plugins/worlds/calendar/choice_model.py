@@ -1,14 +1,12 @@
 """A softmax choice model that learns a user's preferences, with a Gaussian prior over the weights.
 
-It sees what any agent sees: the tags of each event, and which one was kept. It knows no principles. A tag is a feature
-(`due=today`, `who=client`, `size=8+`), so it must find the hidden principles among about fifty features.
+It sees what any agent sees: the tags of each event, which are features, and which event was kept. After each feedback
+the weights are the maximum of the posterior over everything seen in the episode, by Newton's method: with so few rounds
+that is exact, takes under a millisecond, and depends on no learning rate and no order.
 
     learner = ChoiceLearner(Prior.flat())
     learner.observe(matrix(tags), accepted)      # after each feedback
     learner.values(matrix(tags)).argmax()        # what to keep next
-
-After each feedback the weights are the maximum of the posterior over everything seen in the episode, by Newton's
-method: with so few rounds that is exact, takes under a millisecond, and depends on no learning rate and no order.
 """
 
 from __future__ import annotations
@@ -31,17 +29,17 @@ _SIZES = ((1, "1"), (2, "2"), (4, "3-4"), (7, "5-7"), (1000, "8+"))
 _MINUTES = ((30, "-30"), (75, "45-75"), (1000, "90+"))
 
 
-def _features() -> tuple[str, ...]:
-    found = [f"by={value}" for value in CHOICES["by"]]
-    found += [f"who={value}" for value in RELATIONS]
-    found += [f"size={name}" for _, name in _SIZES]
-    found += [f"min={name}" for _, name in _MINUTES]
-    for tag in ("topic", "urgency", "due", "place", "series", "notice", "hold"):
-        found += [f"{tag}={value}" for value in CHOICES[tag] if value != NEUTRAL.get(tag)]
-    return (*found, "series=any", *(f"who={relation}" for relation in PRIVATE))
+_STEPS = 25  # maximum number of Newton's steps
+_TAGS = ("topic", "urgency", "due", "place", "series", "notice", "hold")
 
-
-FEATURES = _features()
+FEATURES = (
+    *(f"by={value}" for value in CHOICES["by"]),
+    *(f"who={value}" for value in RELATIONS),
+    *(f"size={name}" for _, name in _SIZES),
+    *(f"min={name}" for _, name in _MINUTES),
+    *(f"{tag}={value}" for tag in _TAGS for value in CHOICES[tag] if value != NEUTRAL.get(tag)),
+    *("series=any", *(f"who={relation}" for relation in PRIVATE)),
+)
 FITTED = FEATURES[: -len(PRIVATE)]
 """Those that are in the file of a prior."""
 _PRIVATE_MEAN, _PRIVATE_VARIANCE = (5.0, 0.5, 5.5), 6.0
@@ -53,9 +51,7 @@ def matrix(tags: Sequence[Mapping[str, str]]) -> Floats:
     """A row of zeros and ones per event."""
     rows = np.zeros((len(tags), len(FEATURES)))
     for row, event in zip(rows, tags, strict=True):
-        names = [
-            f"{tag}={event[tag]}" for tag in ("by", "topic", "urgency", "due", "place", "series", "notice", "hold")
-        ]
+        names = [f"{tag}={event[tag]}" for tag in ("by", *_TAGS)]
         names += [f"who={relation}" for relation in event["who"].split(",")]
         names.append(f"size={_bin(_SIZES, event['size'])}")
         names.append(f"min={_bin(_MINUTES, event['min'])}")
@@ -70,11 +66,8 @@ def matrix(tags: Sequence[Mapping[str, str]]) -> Floats:
 def choices(
     events: Sequence[Mapping[str, str]], accepted: str, reasons: Sequence[str] = ()
 ) -> list[tuple[Floats, int]]:
-    """What a decision says: the choice among its events, and a choice for each reason.
-
-    A reason such as "+who=client" or "-due=week" is a choice between an event with only this feature and an event
-    with none.
-    """
+    """What a decision says: the choice among its events, and a choice for each reason. A reason such as "+who=client"
+    or "-due=week" is a choice between an event with only this feature and an event with none."""
     found = [(matrix(events), [event["letter"] for event in events].index(accepted))]
     for reason in reasons:
         rows = np.zeros((2, len(FEATURES)))
@@ -98,9 +91,9 @@ class Prior:
     """Means for users whose role is known."""
 
     @classmethod
-    def flat(cls, variance: float = 1.0) -> Prior:
+    def flat(cls) -> Prior:
         """A prior without knowledge: every weight is about 0."""
-        return cls(np.zeros(len(FEATURES)), np.full(len(FEATURES), variance), {})
+        return cls(np.zeros(len(FEATURES)), np.ones(len(FEATURES)), {})
 
     def of(self, role: str) -> Prior:
         """The prior for a role, or the general one for an unknown role."""
@@ -143,9 +136,7 @@ class ChoiceLearner:
             self.weights, _ = maximum(self.prior, self._shown, self._accepted, self.weights)
 
 
-def maximum(
-    prior: Prior, shown: Sequence[Floats], accepted: Sequence[int], start: Floats, *, steps: int = 25
-) -> tuple[Floats, Floats]:
+def maximum(prior: Prior, shown: Sequence[Floats], accepted: Sequence[int], start: Floats) -> tuple[Floats, Floats]:
     """The most likely weights, and the curvature there (the inverse of the posterior's covariance)."""
     precision = 1.0 / prior.variance
     # A softmax depends on the difference to the kept event: one row per other event.
@@ -162,7 +153,7 @@ def maximum(
         return float(np.log(sums).sum() + 0.5 * (precision * away * away).sum()), powers / sums[rounds]
 
     loss, shares = loss_of(weights)
-    for _ in range(steps):
+    for _ in range(_STEPS):
         gradient = gaps.T @ shares + precision * (weights - prior.mean)
         weighted = gaps * shares[:, None]
         means = np.add.reduceat(weighted, firsts)

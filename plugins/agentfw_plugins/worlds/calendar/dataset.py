@@ -1,29 +1,13 @@
 """The users of the benchmark: organisations by split, five users each, one year per episode.
 
 A split is a set of organisations, so no user, colleague or title is in two splits. Everything follows from the seed by
-name, so each user can be generated alone.
+name, so each user can be generated alone: their id has seed, split, organisation and place in it.
 
-    dataset = Dataset(seed=7)
-    user = dataset.user("7-test-0-3")
-    calendar = dataset.calendar(user)             # the regular year and 104 conflict rounds
-
-A user's id says where they come from: seed, split, organisation, place in it.
-
-The right answer of a conflict round is always the event with the greatest total weight under the user's hidden
-principles, ahead of every other by a margin. How a round is generated (its case, its conflict reasons) decides which
-events are in it, never which one is right.
-
-For each round an anchor is drawn from the week's regular events and labelled accepted or declined by the role's ratio.
-Competitors come from pairing a principle, drawn in proportion to its weight, with a conflict reason or a meeting that
-triggers it.
-
-    case A   the anchor is accepted: it is set against competitors that are worth less
-    case B   the anchor is declined: one competitor that a strong principle speaks for is accepted, the others are worth
-    less than it
-
-A round is kept if its events differ, no title contradicts its event, and something speaks for one that isn't kept. Any
-other is drawn again. What is true by construction (topics, cadences and durations are those of the role, relations
-those of the chart, all events overlap, and the kept event is the best by the margin) isn't checked once more.
+The right answer of a conflict round is the event with the greatest total weight under the user's hidden principles,
+ahead of every other by a margin. For each round an anchor is drawn from the week's regular events and labelled accepted
+or declined by the role's ratio. Competitors come from pairing a principle, drawn in proportion to its weight, with a
+conflict reason or a meeting that triggers it: worth less than an accepted anchor, or one of them, which a strong
+principle speaks for, in place of a declined one.
 """
 
 from __future__ import annotations
@@ -77,16 +61,16 @@ class Dataset:
 
     def organisation(self, split: str, number: int) -> Organisation:
         # Each split uses the archetypes in an order of its own.
-        order = list(self.schemas)
-        Seeds(self.seed).child("calendar", split).random("archetypes").shuffle(order)
-        return Organisation.make(order[number % len(order)], self._seeds(split, number))
+        seeds, order = Seeds(self.seed).child("calendar", split), list(self.schemas)
+        seeds.random("archetypes").shuffle(order)
+        return Organisation.make(order[number % len(order)], seeds.child("organisation", number))
 
     def user(self, identity: str) -> User:
         """A user by id, with their organisation."""
         _, split, *numbers = identity.split("-")
         number, place = map(int, numbers)
         organisation = self.organisation(split, number)
-        seeds = self._seeds(split, number)
+        seeds = Seeds(self.seed).child("calendar", split, "organisation", number)
         # The person who is user number `place`. Each role is used once before any is used twice.
         generator = seeds.random("users")
         rows: list[list[str]] = []
@@ -108,9 +92,6 @@ class Dataset:
         found = maker.rounds(events, rounds, conflicts)
         return Calendar(user, tuple(series), tuple(events), tuple(found))
 
-    def _seeds(self, split: str, number: int) -> Seeds:
-        return Seeds(self.seed).child("calendar", split, "organisation", number)
-
 
 def schemas_of(folder: str | Path) -> tuple[Schema, ...]:
     """The schemas of a directory, or those that ship."""
@@ -119,13 +100,10 @@ def schemas_of(folder: str | Path) -> tuple[Schema, ...]:
 
 # -- conflict rounds ---------------------------------------------------------------------------------------------------
 
-_STRONG = 2
-"""Minimum weight of a principle that justifies an accepted competitor."""
+_STRONG = 2  # minimum weight of a principle that justifies an accepted competitor
 _TRIES = 400
-_MARGIN = 1
-"""Minimum lead of the accepted event over every other."""
-_POOL = 3
-"""Maximum number of competitors drawn per one needed, before the round is drawn again."""
+_MARGIN = 1  # minimum lead of the accepted event over every other
+_POOL = 3  # maximum number of competitors drawn per one needed, before the round is drawn again
 _REGULAR, _SECOND, _TOUCHED = 0.35, 0.6, 0.4
 """Probabilities: that a competitor is another regular meeting of the user, of a second conflict reason and again of a
 third, and that a reason applies to the anchor itself."""
@@ -188,8 +166,7 @@ class RoundMaker:
         winner = kept if accepts else self._winner(kept, budget)
         if winner is None:
             return None
-        best = self._value(winner)
-        events = [kept] if accepts else [kept, winner]
+        best, events = self._value(winner), [kept] if accepts else [kept, winner]
         titles = {event.title for event in events}
         for _ in range(budget):
             if len(events) == conflicts:
@@ -209,13 +186,10 @@ class RoundMaker:
     def _winner(self, anchor: Event, budget: int) -> Event | None:
         """A competitor that beats the anchor, supported by a strong principle."""
         least = self._value(anchor) + _MARGIN
-        for _ in range(budget):
-            event = self._competitor(anchor)
-            if (
-                self._value(event) >= least
-                and any(self.user.weights[name] >= _STRONG for name in self._triggered(event))
-                and event.title != anchor.title
-            ):
+        for event in (self._competitor(anchor) for _ in range(budget)):
+            if self._value(event) < least or event.title == anchor.title:
+                continue
+            if any(self.user.weights[name] >= _STRONG for name in self._triggered(event)):
                 return event
         return None
 
@@ -236,7 +210,16 @@ class RoundMaker:
             for _ in range(2):
                 if self.random.random() < _SECOND:
                     self.maker.apply(one_of(self.reasons, self.random), event)
-            if self._fits_in(anchor, event):
+            # A start near the anchor's, so that all events overlap in its second quarter of an hour.
+            shared = anchor.start + (15 if anchor.minutes > 15 else 0)
+            starts = [anchor.start + offset for offset in (-30, -15, 0, 0, 0, 15)]
+            fitting = [
+                start
+                for start in starts
+                if start <= shared < start + event.minutes and 7 * 60 <= start <= 20 * 60 - event.minutes
+            ]
+            if fitting:
+                event.start = one_of(fitting, self.random)
                 return event
         raise self._impossible(f"nothing can compete with {anchor.title}")
 
@@ -249,19 +232,6 @@ class RoundMaker:
             return one_of(others, self.random)
         return one_of(occasions or regular, self.random)
 
-    def _fits_in(self, anchor: Event, event: Event) -> bool:
-        """Choose a start near the anchor's, so that all events overlap in its second quarter of an hour."""
-        shared = anchor.start + (15 if anchor.minutes > 15 else 0)
-        offsets = [offset for offset in (-30, -15, 0, 0, 0, 15) if self._shares(anchor.start + offset, event, shared)]
-        if not offsets:
-            return False
-        event.start = anchor.start + one_of(offsets, self.random)
-        return True
-
-    @staticmethod
-    def _shares(start: int, event: Event, instant: int) -> bool:
-        return start <= instant < start + event.minutes and start >= 7 * 60 and start + event.minutes <= 20 * 60
-
     def _pairings(self) -> dict[str, list[Meeting | Reason]]:
         """The reasons and occasions that can trigger each of the user's principles."""
         found: dict[str, list[Meeting | Reason]] = {name: [] for name in self.user.weights}
@@ -271,19 +241,19 @@ class RoundMaker:
                 continue
             event = self.maker.event(fitting[0], "", 0, 0)
             before = self._triggered(event)
-            if self.maker.apply(reason, event):
-                for name in self._triggered(event):
-                    if name not in before:
-                        found[name].append(reason)
+            after = self._triggered(event) if self.maker.apply(reason, event) else ()
+            for name in after:
+                if name not in before:
+                    found[name].append(reason)
         for meeting in [*self.occasions, *self.regular]:
             # What a meeting triggers may depend on how many attend, so a few are drawn.
             draws = [self._triggered(self.maker.event(meeting, "", 0, 0)) for _ in range(3)]
-            for name in found:
-                if any(name in triggered for triggered in draws):
-                    found[name].append(meeting)
+            for name in set[str]().union(*draws):
+                found[name].append(meeting)
         return {name: causes for name, causes in found.items() if causes}
 
     def _triggered(self, event: Event) -> list[str]:
+        """The user's principles that an event triggers."""
         tags = self._tags(event)
         return [name for name in self.user.weights if self.user.principles[name].triggers(tags)]
 
@@ -295,21 +265,16 @@ class RoundMaker:
 
 
 def is_sound(shown: Round, user: User) -> bool:
-    """Whether titles and tags differ, and a single principle would prefer an event to the one that is kept.
-
-    A title that says 1:1 is true.
-    """
+    """Whether titles and tags differ, and a single principle would prefer an event to the one that is kept. A title
+    that says 1:1 is true."""
     titles, tags = ({event.title.casefold() for event in shown.events}, {tuple(one.items()) for one in shown.tags})
-    return (
-        len(titles) == len(tags) == len(shown.events)
-        and not any("1:1" in event.title and event.size != 2 for event in shown.events)
-        and any(_prefers(user, one, shown.tags[shown.accepted]) for one in shown.tags)
-    )
-
-
-def _prefers(user: User, one: dict[str, str], other: dict[str, str]) -> bool:
-    """Whether a single principle would prefer an event to another."""
+    if len(titles) != len(tags) or len(titles) != len(shown.events):
+        return False
+    if any("1:1" in event.title and event.size != 2 for event in shown.events):
+        return False
+    kept = shown.tags[shown.accepted]
     return any(
-        weight * (user.principles[name].triggers(one) - user.principles[name].triggers(other)) > 0
+        weight * (user.principles[name].triggers(one) - user.principles[name].triggers(kept)) > 0
+        for one in shown.tags
         for name, weight in user.weights.items()
     )

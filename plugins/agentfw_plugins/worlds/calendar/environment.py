@@ -9,15 +9,9 @@ the user's hidden principles alone. What an agent reads in a round (event_attrib
     A: Catch-up on Ember | start=10:00 min=30 by=peer who=peer size=3 topic=delivery place=video
     B: ...
 
-The feedback line is about the round before. A turn that brings no decision is followed by the number of turns that are
-left. An agent has up to K turns a round; calls of a memory's tools are turns, and the round ends at its first `decide`.
-A decision that can't be understood, or none after K turns, makes the round wrong. Time is in hours since the year's
-first conflict.
-
-For language models there are prompting styles: direct, reasoning, reasoning over memory, and StrategyHub. A style only
-changes what the model is told, so styles can be compared on the same users. They are the settings of PEARL's evaluation
-(its section 4 and appendix D), in words of our own. There the answer is JSON in a single turn; here it is a call of
-`decide`.
+The feedback line is about the round before. An agent has up to K turns a round; calls of a memory's tools are turns,
+and the round ends at its first `decide`. A decision that can't be understood, or none after K turns, makes the round
+wrong. The prompting styles are the settings of PEARL's evaluation (its section 4 and appendix D), in words of our own.
 """
 
 from __future__ import annotations
@@ -73,12 +67,8 @@ class CalendarSettings(Settings):
 
     def dataset(self) -> Dataset:
         counts = (self.train_organisations, self.validation_organisations, self.test_organisations)
-        return Dataset(
-            self.data_seed,
-            schemas_of(self.organisations),
-            self.users_each,
-            dict(zip(SPLITS, counts, strict=True)),
-        )
+        schemas = schemas_of(self.organisations)
+        return Dataset(self.data_seed, schemas, self.users_each, dict(zip(SPLITS, counts, strict=True)))
 
 
 class CalendarConflicts(Environment):
@@ -236,10 +226,8 @@ class CalendarConflicts(Environment):
         self.world.measure("ord", rank_distance(answer, ranking, len(letters)))
         self.world.measure("format", float(letter is not None and complete))
         title = next((e.shown for e, one in zip(self._shown.events, letters, strict=True) if one == letter), "nothing")
-        verdict = "right" if right else "wrong"
-        self.world.utility(
-            float(right), f"{self._calendar.user.name}, week {self._shown.week + 1}: kept {title}: {verdict}"
-        )
+        name, week = self._calendar.user.name, self._shown.week + 1
+        self.world.utility(float(right), f"{name}, week {week}: kept {title}: {'right' if right else 'wrong'}")
         second = next((one for one in ranking if one in letters and one != letter), "")
         self._feedback = self._words(letter, second, right)
         if self._number == self.settings.rounds:
@@ -252,20 +240,16 @@ class CalendarConflicts(Environment):
         anchor = shown.events[shown.anchor]
         archetype = user.organisation.schema.archetype
         when = f"{DAY_NAMES[shown.day % 7]} {clock(anchor.start)}"
-        name, role, end = user.name, user.role.title, anchor.end
+        name, role = user.name, user.role.title
         lines = [f"conflict: week {shown.week + 1}, {when}, for {name} ({role}, {archetype})"]
-        also = [
-            {"start": clock(event.start), "title": event.title}
-            for event in self._calendar.events
-            if event.day == shown.day and not (event.start < end and anchor.start < event.end)
-        ]
+        that_day = [event for event in self._calendar.events if event.day == shown.day]
+        apart = [event for event in that_day if event.end <= anchor.start or event.start >= anchor.end]
+        also = [{"start": clock(event.start), "title": event.title} for event in apart]
         if also:
             lines.append("also that day: " + ", ".join(f"{event['start']} {event['title']}" for event in also))
-        events = []
-        for letter, event, tags in zip(shown.letters, shown.events, shown.tags, strict=True):
-            title = event.shown
-            lines.append(event_line(letter, title, tags))
-            events.append({"letter": letter, "title": title, **tags})
+        every = list(zip(shown.letters, shown.events, shown.tags, strict=True))
+        lines += [event_line(letter, event.shown, tags) for letter, event, tags in every]
+        events = [{"letter": letter, "title": event.shown, **tags} for letter, event, tags in every]
         data = {
             "round": self._number,
             "week": shown.week + 1,
@@ -388,22 +372,19 @@ def feedback_on(shown: Round, chosen: int | None, user: User, generator: Random)
     The reason names one thing that really spoke for the kept event and its direction, never how much, and never
     everything.
     """
+    kept = shown.tags[shown.accepted]
     if chosen is None or chosen == shown.accepted:
-        # The best of the events that aren't kept.
-        values = list(map(user.value, shown.tags))
-        other = max((place for place in range(len(values)) if place != shown.accepted), key=values.__getitem__)
+        other = max((tags for place, tags in enumerate(shown.tags) if place != shown.accepted), key=user.value)
     else:
-        other = chosen
-    differences: dict[str, int] = {}
-    for name, weight in user.weights.items():
-        principle = user.principles[name]
-        change = principle.triggers(shown.tags[shown.accepted]) - principle.triggers(shown.tags[other])
-        if weight * change > 0:
-            differences[name] = weight
+        other = shown.tags[chosen]
+    spoke = [
+        name
+        for name, weight in user.weights.items()
+        if weight * (user.principles[name].triggers(kept) - user.principles[name].triggers(other)) > 0
+    ]
     # There always is one, because the kept event is worth more than any other.
-    (name,) = generator.choices(list(differences), [abs(weight) for weight in differences.values()])
-    valued = differences[name] > 0
-    principle = user.principles[name]
+    (name,) = generator.choices(spoke, [abs(user.weights[one]) for one in spoke])
+    principle, valued = user.principles[name], user.weights[name] > 0
     words = generator.choice(principle.praise if valued else principle.complaint)
     openings = _NONE if chosen is None else _RIGHT if chosen == shown.accepted else _WRONG
     return Feedback(name, valued, f"{generator.choice(openings)} {words[0].upper()}{words[1:]}.")

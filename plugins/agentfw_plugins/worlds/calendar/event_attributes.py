@@ -3,12 +3,10 @@
 Everything that a user's principles depend on is on the line. Events hide nothing; only what the user makes of them is
 hidden.
 
-The line, which a person and a small model read alike:
-
     B: Release review | start=10:15 min=60 by=report who=superior,report size=5 topic=delivery due=today place=room
 
-After the title come tags in this order, each `key=value` without spaces. The first six and `place` are always there;
-the others only where they say something, that is where their value isn't the neutral one:
+After the title come tags in this order. The first six and `place` are always there, the others only where their value
+isn't the neutral one:
 
     start    HH:MM                          topic    delivery steering people learning outreach admin social personal
     min      15..240, minutes               urgency  low high                  (neutral: normal)
@@ -18,12 +16,8 @@ the others only where they say something, that is where their value isn't the ne
                                             notice   today week                (neutral: planned)
                                             hold     fixed must optional       (neutral: none)
 
-Relations, as seen from the user on the organisation's chart: superior, report, peer; and from outside: client, partner,
-vendor.
-
-The same attributes are phrases, for the reason of a proposal and for what is remembered of a user, and simple rules
-rank events by them without knowing the user. Ties go to the event that is shown first, whose place carries no
-information.
+The same attributes are phrases, and simple rules rank events by them without knowing the user. Ties go to the event
+that is shown first.
 
     >>> in_words("due=today"), in_words("who=client")
     ('due today', 'a client comes')
@@ -227,24 +221,15 @@ def _by(key: Callable[[Mapping[str, str]], object]) -> Rule:
     return rule
 
 
-def _earliness(event: Mapping[str, str]) -> int:
-    hour, _, minute = event["start"].partition(":")
-    return -(int(hour) * 60 + int(minute))
-
-
-def _urgency(event: Mapping[str, str]) -> tuple[int, int, int]:
-    return tuple(CHOICES[tag].index(event[tag]) for tag in ("urgency", "due", "notice"))  # type: ignore[return-value]
-
-
 def _seniority(event: Mapping[str, str]) -> tuple[int, int]:
     ranks = [_SENIORITY.index(relation) for relation in event["who"].split(",")]
     return max(ranks), _SENIORITY.index(event["by"]) if event["by"] in _SENIORITY else 0
 
 
 RULES: dict[str, Rule] = {
-    "earliest": _by(_earliness),
+    "earliest": _by(lambda event: [-int(part) for part in event["start"].split(":")]),
     "most_attendees": _by(lambda event: int(event["size"])),
-    "most_urgent": _by(_urgency),
+    "most_urgent": _by(lambda event: [CHOICES[tag].index(event[tag]) for tag in ("urgency", "due", "notice")]),
     "most_senior": _by(_seniority),
     "regular_first": _by(lambda event: event["series"] != "none"),
     "first_shown": lambda events: [event["letter"] for event in events],

@@ -1,10 +1,8 @@
 """A synthetic organisation and its users: people, their bosses, contacts from outside, and what each user values.
 
-Relations are always read from the chart and never stored with an event, so they can't contradict each other.
-
-A user is a person in a role, with principles of their own. Knowing the role isn't knowing the user. Each user starts
-from the weighted principles of the role; then each weight is drawn around the role's, some change sign, some are
-dropped, and some that the role doesn't have are added. The weights are hidden from every agent.
+Relations are always read from the chart and never stored with an event, so they can't contradict each other. Knowing
+the role isn't knowing the user: each weight is drawn around the role's, some change sign, some are dropped, and some
+that the role doesn't have are added. The weights are hidden from every agent.
 """
 
 from __future__ import annotations
@@ -12,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from random import Random
 
 from agentfw.errors import SettingsError
 from agentfw.seeds import Seeds
@@ -20,8 +17,7 @@ from agentfw.seeds import Seeds
 from .event_attributes import OUTSIDE
 from .schema import Principle, Role, Schema, vocabulary
 
-_CONTACTS = 3
-"""People from each kind of outside party."""
+_CONTACTS = 3  # people from each kind of outside party
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +93,12 @@ class Organisation:
     def relations(self, user: str) -> dict[str, str]:
         """The relation of everybody else to a user: superior, report, peer, client, partner or vendor."""
         above = set(self.chain(user))
-        found = {}
-        for person in self.people:
-            if person != user:
-                below = user in self.chain(person)
-                found[person] = "superior" if person in above else "report" if below else "peer"
-        found.update((contact.id, contact.role) for contact in self.contacts.values())
-        return found
+        others = {
+            person: "superior" if person in above else "report" if user in self.chain(person) else "peer"
+            for person in self.people
+            if person != user
+        }
+        return others | {contact.id: contact.role for contact in self.contacts.values()}
 
     def person(self, identity: str) -> Person:
         return self.people.get(identity) or self.contacts[identity]
@@ -149,14 +144,8 @@ class User:
 
 
 def make_user(organisation: Organisation, person: str, seeds: Seeds, identity: str) -> User:
-    role = organisation.schema.roles[organisation.people[person].role]
-    known = organisation.schema.principles
-    weights = _weights(role.principles, list(known), seeds.random("weights"))
-    held = {name: known[name] for name in weights}
-    return User(identity, person, organisation, weights, organisation.relations(person), held)
-
-
-def _weights(role: Mapping[str, int], known: list[str], generator: Random) -> dict[str, int]:
+    role = organisation.schema.roles[organisation.people[person].role].principles
+    known, generator = organisation.schema.principles, seeds.random("weights")
     names = list(role)
     generator.shuffle(names)
     # Two of the role's principles always stay, or the user would have no role.
@@ -179,4 +168,6 @@ def _weights(role: Mapping[str, int], known: list[str], generator: Random) -> di
         if sum(weight > 0 for weight in weights.values()) >= 2:
             break
         weights[name] = role[name]
-    return {name: weights[name] for name in known if name in weights}
+    held = {name: principle for name, principle in known.items() if name in weights}
+    in_order = {name: weights[name] for name in held}
+    return User(identity, person, organisation, in_order, organisation.relations(person), held)

@@ -21,8 +21,7 @@ from .choice_model import FEATURES, ChoiceLearner, Prior, choices, matrix
 from .event_attributes import RULES, in_words
 
 PRIOR_FILE = Path(__file__).parent / "linear_prior.json"
-_SAID = 0.1
-"""Minimum difference in value to be given as a reason."""
+_SAID = 0.1  # minimum difference in value to be given as a reason
 
 
 class RulesSettings(Settings):
@@ -90,13 +89,9 @@ class LinearPolicy(Policy):
         letters = [data["events"][place]["letter"] for place in order]
         # What speaks most for the first event compared with the second.
         first = rows[order[0]]
-        rival = letters[1]
         worth = weights * (first - rows[order[1]])
         strongest = [place for place in np.argsort(-worth, kind="stable")[:2] if worth[place] > _SAID]
-        said = [
-            in_words(FEATURES[place]) if first[place] else f"{rival}: {in_words(FEATURES[place])}"
-            for place in strongest
-        ]
+        said = [("" if first[place] else f"{letters[1]}: ") + in_words(FEATURES[place]) for place in strongest]
         return _decision(letters, (", ".join(said) or "hardly any difference"), "linear")
 
 

@@ -1,9 +1,8 @@
 """A user's year of regular events: 52 weeks without overlaps, and the conflict rounds that are added to it.
 
-Events are made from the templates of a schema: title, attendees, duration, place. Templates are filled from the user's
-own organisation chart. A title never names somebody who doesn't attend, and a meeting that needs people whom the user
-doesn't have isn't made. A series keeps its weekday, time, people and title all year. Only single dates run over or end
-early by a quarter of an hour.
+Events are made from the templates of a schema, filled from the user's own organisation chart. A title never names
+somebody who doesn't attend. A series keeps its weekday, time, people and title all year. Only single dates run over or
+end early by a quarter of an hour.
 """
 
 from __future__ import annotations
@@ -48,21 +47,17 @@ class Maker:
         self.circle: dict[str, list[str]] = {name: [] for name in RELATIONS}
         for person, relation in user.relations.items():
             self.circle[relation].append(person)
-        chain = user.organisation.chain(user.person)
-        self.circle["superior"] = chain  # the nearest first
+        self.circle["superior"] = user.organisation.chain(user.person)  # the nearest first
 
     def possible(self, meeting: Meeting) -> bool:
         """Whether the user has all the people that the meeting needs."""
-        needed = [name for name, (least, _) in meeting.who.items() if least]
-        needed += [meeting.by] if meeting.by != "self" else []
+        needed = {meeting.by, *(name for name, (least, _) in meeting.who.items() if least)} - {"self"}
         return all(self.circle[name] for name in needed)
 
     def event(self, meeting: Meeting, identity: str, day: int, start: int) -> Event:
         """Make an event from a template, without any conflict."""
         attendees: list[str] = []
-        by = self.user.person
-        if meeting.by != "self":
-            by = self._one(meeting.by, attendees)
+        by = self.user.person if meeting.by == "self" else self._one(meeting.by, attendees)
         for relation, (least, most) in meeting.who.items():
             for _ in range(self.random.randint(least, most)):
                 self._one(relation, attendees)
@@ -106,8 +101,7 @@ class Maker:
             if len(free) < max(1, least):
                 return False
             for _ in range(wanted):
-                person = self._one(relation, attendees)
-                if person:
+                if person := self._one(relation, attendees):
                     named.setdefault(relation, person)
         if event.minutes + reason.longer > 240:
             return False
@@ -121,17 +115,14 @@ class Maker:
             # An event called today can't belong to a long-standing series.
             event.series = "none"
         words = {name: self.called(person) for name, person in named.items()}
-        event.note = one_of(reason.notes, self.random).format(
-            **words, project=one_of(self.schema.projects, self.random)
-        )
+        note = one_of(reason.notes, self.random)
+        event.note = note.format(**words, project=one_of(self.schema.projects, self.random))
         event.reasons = (*event.reasons, reason.name)
         return True
 
     def location(self, place: str) -> str:
-        if place == "room":
-            return one_of(self.schema.rooms, self.random)
-        if place == "onsite":
-            return one_of(self.schema.sites, self.random)
+        if place in ("room", "onsite"):
+            return one_of(self.schema.rooms if place == "room" else self.schema.sites, self.random)
         return "video call" if place == "video" else "by phone"
 
     def called(self, person: str) -> str:
@@ -222,16 +213,13 @@ def _placed(meeting: Meeting, event: Event, taken: list[list[tuple[int, int]]], 
                     for week in weeks:
                         taken[week * 5 + weekday].append((start, start + event.minutes))
                     return Series(meeting, weekday, start, weeks, event)
-    raise SettingsError(
-        f"{meeting.name} finds no free place in the week", fix="give that role fewer or shorter meetings"
-    )
+    problem = f"{meeting.name} finds no free place in the week"
+    raise SettingsError(problem, fix="give that role fewer or shorter meetings")
 
 
 def _wishes(meeting: Meeting, start: int) -> int:
-    """Number of soft constraints that a start breaks."""
-    broken = 0
-    broken += "mornings" in meeting.soft and start >= _NOON
-    broken += "afternoons" in meeting.soft and start < _NOON
+    """How much a start is against what the meeting's people wish for."""
+    broken = ("mornings" in meeting.soft and start >= _NOON) + ("afternoons" in meeting.soft and start < _NOON)
     # No start within the lunch hour unless everything else is taken.
     return broken * 2 + (_NOON <= start < _NOON + 60)
 

@@ -1,10 +1,7 @@
 """An organisation's schema, read from YAML: its roles, their meetings M(r), principles P(r) and conflict reasons C(r).
 
 Reading is strict: an unknown key or name is an error with the nearest known one. docs/guides/organisations.md shows the
-format. The shipped schemas in `organisations/` are longer examples.
-
-A principle is what a user may care about, as conditions on the visible tags of an event, which must all hold. It
-depends on the tags alone, so everything that decides a round can be read from its lines.
+format. A principle depends on the visible tags alone, so everything that decides a round can be read from its lines.
 
     >>> words = {"label": "due today", "for": ["it's due"], "against": ["so what"]}
     >>> due_today = Principle.model_validate({**words, "when": {"due": "today"}})
@@ -122,10 +119,7 @@ class Principle(Table):
     def triggers(self, tags: Mapping[str, str]) -> bool:
         values, bounds = self.when
         for tag, wanted in values.items():
-            if tag == "who":
-                if not any(relation in wanted for relation in tags["who"].split(",")):
-                    return False
-            elif tags[tag] not in wanted:
+            if tags[tag] not in wanted and (tag != "who" or set(wanted).isdisjoint(tags["who"].split(","))):
                 return False
         return all(least <= int(tags[tag]) <= most for tag, least, most in bounds)
 
@@ -288,10 +282,8 @@ def _loaded(files: tuple[tuple[Path, int, int], ...]) -> tuple[Schema, ...]:
     for path, _, _ in files:
         schema = load_schema(path)
         if schema.archetype in schemas:
-            raise SettingsError(
-                f'{path.name}: "{schema.archetype}" is described by another file already',
-                fix="change the `organisation:` of one of them",
-            )
+            problem = f'{path.name}: "{schema.archetype}" is described by another file already'
+            raise SettingsError(problem, fix="change the `organisation:` of one of them")
         schemas[schema.archetype] = schema
     return tuple(schemas.values())
 

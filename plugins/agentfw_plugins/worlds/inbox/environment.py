@@ -6,8 +6,8 @@ by learning of something too late, which is where the interfaces differ.
     agentfw run inbox
     agentfw run inbox --interface step_loop --set environment.single=true
 
-After the digital assistant of the engagement-process paper (section 5.2.1, appendix D). Its cached outputs, its mails
-and their recommendations are not public: documents and mails here are ours, and so is how long the documents are.
+After the digital assistant of the engagement-process paper (section 5.2.1, appendix D), with documents and mails of
+ours.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .mails import (
     Mail,
     balanced,
     in_time,
-    read_library,
+    read_documents,
 )
 
 
@@ -61,7 +61,7 @@ class Inbox(Environment):
 
     def begin(self, world: World, task: Task) -> None:
         self.world = world
-        documents = read_library().documents
+        documents = read_documents()
         document = documents[task.seed % len(documents)]
         self._document = document.in_one_go() if self.settings.single else document
         self._arrivals = Arrivals(self.settings, world.seeds)
@@ -73,12 +73,10 @@ class Inbox(Environment):
         self._hand: Work | None = None
         self._next: deque[Callable[[], None]] = deque()
         self._switches = self._interruptions = 0
-        world.observe(
-            "document",
-            {"title": document.title, "sections": len(self._document.sections)},
-            text=f"the document: {document.title}. {document.asks} Sections: "
-            + ", ".join(section.heading for section in self._document.sections),
-        )
+        sections = self._document.sections
+        headings = ", ".join(section.heading for section in sections)
+        text = f"the document: {document.title}. {document.asks} Sections: {headings}"
+        world.observe("document", {"title": document.title, "sections": len(sections)}, text=text)
         world.at(self.settings.horizon, self._close)
         self._expect_mail()
 
@@ -100,18 +98,42 @@ class Inbox(Environment):
     @action
     def check_inbox(self) -> None:
         """See which mails wait, and when each is due."""
-        self._turn_to("check_inbox", self.settings.durations.check_inbox, self._show_inbox)
+
+        def show() -> None:
+            mails = [mail for mail in self._mails if mail.waits]
+            lines = [f"\n  mail {mail}, due at {mail.due:.2f}" for mail in mails]
+            entries = {"mails": [mail.entry() for mail in mails]}
+            self.world.observe("inbox", entries, text=f"inbox: {len(mails)} waiting" + "".join(lines))
+
+        self._turn_to("check_inbox", self.settings.durations.check_inbox, show)
 
     @action
     def triage(self) -> None:
         """Weigh the mails that have come since you last did: for each, what is best done about it, and by when."""
-        self._turn_to("triage", self.settings.durations.triage, self._show_advice)
+
+        def show() -> None:
+            mails = [mail for mail in self._mails if mail.waits and not mail.weighed]
+            advice, lines = [], [f"weighed: {len(mails)}"]
+            for mail in mails:
+                mail.weighed = True
+                chances = mail.scenario.advice
+                advice.append({**mail.entry(), "advice": mail.advice, "chances": dict(chances)})
+                share = ", ".join(f"{name} {chance:.0%}" for name, chance in chances.items())
+                lines.append(f"  mail {mail}, due at {mail.due:.2f}: {mail.advice} ({share})")
+            self.world.observe("triage", {"mails": advice}, text="\n".join(lines))
+
+        self._turn_to("triage", self.settings.durations.triage, show)
 
     @action
     def open_message(self, message: int) -> None:
         """Read one mail."""
         mail = self._mail(message)
-        self._turn_to("open_message", self.settings.durations.open_message, lambda: self._show(mail), mail)
+
+        def show() -> None:
+            data = {**mail.entry(), "body": mail.scenario.body}
+            self.world.observe("message", data, text=f"mail {mail}, due at {mail.due:.2f}\n  {mail.scenario.body}")
+
+        self._turn_to("open_message", self.settings.durations.open_message, show, mail)
 
     @action
     def handle_email(self, message: int) -> None:
@@ -121,9 +143,13 @@ class Inbox(Environment):
             why = "was due before" if mail.missed else "is taken care of already"
             raise InterventionRefused(f"mail {message} {why}")
         mail.taken = True
-        self._turn_to(
-            "handle_email", self.settings.durations.handle_email, lambda: self._handled(mail), mail, handles=True
-        )
+
+        def handled() -> None:
+            mail.handled = True
+            self.world.utility(HANDLED, "mail handled")
+            self.world.observe("handled", {"message": mail.number})
+
+        self._turn_to("handle_email", self.settings.durations.handle_email, handled, mail, handles=True)
 
     @action
     def set_reminder(self, message: int, after: Annotated[float, Field(gt=0)]) -> None:
@@ -134,7 +160,16 @@ class Inbox(Environment):
         mail = self._mail(message)
         if after > self.settings.horizon:
             raise InterventionRefused(f"a reminder after {after} makes no sense; the day has {self.settings.horizon:g}")
-        self._turn_to("set_reminder", self.settings.durations.set_reminder, lambda: self._put_off(mail, after))
+
+        def remind() -> None:
+            if mail.waits:
+                self.world.observe("reminder", mail.entry(), text=f"reminder of mail {mail}, due at {mail.due:.2f}")
+
+        def put_off() -> None:
+            self.world.observe("reminder_set", {"message": mail.number, "at": round(self.world.now + after, 2)})
+            self.world.after(after, remind)
+
+        self._turn_to("set_reminder", self.settings.durations.set_reminder, put_off)
 
     # -- what happens --------------------------------------------------------------------------------------------------
 
@@ -162,41 +197,6 @@ class Inbox(Environment):
         self.world.utility(MISSED, "mail missed")
         self.world.observe("missed", {"message": mail.number})
 
-    def _handled(self, mail: Mail) -> None:
-        mail.handled = True
-        self.world.utility(HANDLED, "mail handled")
-        self.world.observe("handled", {"message": mail.number})
-
-    def _show_inbox(self) -> None:
-        mails = [mail for mail in self._mails if mail.waits]
-        lines = [f"\n  mail {mail}, due at {mail.due:.2f}" for mail in mails]
-        self.world.observe(
-            "inbox", {"mails": [mail.entry() for mail in mails]}, text=f"inbox: {len(mails)} waiting" + "".join(lines)
-        )
-
-    def _show_advice(self) -> None:
-        mails = [mail for mail in self._mails if mail.waits and not mail.weighed]
-        advice, lines = [], [f"weighed: {len(mails)}"]
-        for mail in mails:
-            mail.weighed = True
-            chances = mail.scenario.advice
-            advice.append({**mail.entry(), "advice": mail.advice, "chances": dict(chances)})
-            share = ", ".join(f"{name} {chance:.0%}" for name, chance in chances.items())
-            lines.append(f"  mail {mail}, due at {mail.due:.2f}: {mail.advice} ({share})")
-        self.world.observe("triage", {"mails": advice}, text="\n".join(lines))
-
-    def _show(self, mail: Mail) -> None:
-        data = {**mail.entry(), "body": mail.scenario.body}
-        self.world.observe("message", data, text=f"mail {mail}, due at {mail.due:.2f}\n  {mail.scenario.body}")
-
-    def _put_off(self, mail: Mail, after: Time) -> None:
-        def remind() -> None:
-            if mail.waits:
-                self.world.observe("reminder", mail.entry(), text=f"reminder of mail {mail}, due at {mail.due:.2f}")
-
-        self.world.observe("reminder_set", {"message": mail.number, "at": round(self.world.now + after, 2)})
-        self.world.after(after, remind)
-
     def _section_written(self, work: Work) -> None:
         section, count = self._document.sections[self._written], len(self._document.sections)
         self._section = None
@@ -204,11 +204,9 @@ class Inbox(Environment):
         self.world.utility(DOCUMENT / count, "section written")
         if self._finished:
             self.world.utility(FINISHED, "document finished")
-        self.world.observe(
-            "section",
-            {"heading": section.heading, "sections": count - self._written},
-            text=f"written: {section.heading}; {count - self._written} of {count} sections to go\n  {section.text}",
-        )
+        left = count - self._written
+        text = f"written: {section.heading}; {left} of {count} sections to go\n  {section.text}"
+        self.world.observe("section", {"heading": section.heading, "sections": left}, text=text)
 
     # -- one thing at a time -------------------------------------------------------------------------------------------
 
@@ -346,7 +344,19 @@ class Triage:
 
     def answer(self, moment: Moment) -> list[Intervention]:
         for observation in moment.observations:
-            self._hear(observation)
+            name, data = observation.name, observation.data
+            if name == "mail":
+                self._new = True
+            elif name == "triage":
+                self._new = False
+                self._wanted.update((mail["message"], mail["advice"]) for mail in data["mails"])
+                self._due.update((mail["message"], mail["due"]) for mail in data["mails"])
+            elif name in _WANTED and data["message"] in self._wanted:
+                self._wanted[data["message"]] = _WANTED[name]
+            elif name in ("handled", "missed"):
+                self._wanted.pop(data["message"], None)
+            elif name in ("document", "section"):
+                self._sections = data["sections"]
         at_work = [work.name for work in moment.in_flight if work.running]
         if any(name != "write" for name in at_work):
             return []
@@ -358,33 +368,13 @@ class Triage:
             for message, what in self._wanted.items()
             if what in ("handle", "open", "remind") and self._due[message] >= moment.now + self._handling
         ]
-        if (first := (min(ready)[1] if ready else None)) is not None:
-            return [self._act(first, moment.now)]
-        return [Intervention("write")] if self._sections and not at_work else []
-
-    def _hear(self, observation: Observation) -> None:
-        name, data = observation.name, observation.data
-        if name == "mail":
-            self._new = True
-        elif name == "triage":
-            self._new = False
-            for mail in data["mails"]:
-                self._wanted[mail["message"]] = mail["advice"]
-                self._due[mail["message"]] = mail["due"]
-        elif name in _WANTED:
-            if data["message"] in self._wanted:
-                self._wanted[data["message"]] = _WANTED[name]
-        elif name in ("handled", "missed"):
-            self._wanted.pop(data["message"], None)
-        elif name in ("document", "section"):
-            self._sections = data["sections"]
-
-    def _act(self, message: int, now: Time) -> Intervention:
-        what = self._wanted[message]
-        spare = self._due[message] - now - self._handling
+        if not ready:
+            return [Intervention("write")] if self._sections and not at_work else []
+        due, message = min(ready)
+        what, spare = self._wanted[message], due - moment.now - self._handling
         if what == "remind" and spare > 2 * self._handling:
-            return Intervention("set_reminder", {"message": message, "after": round(spare / 2, 2)})
-        return Intervention("open_message" if what == "open" else "handle_email", {"message": message})
+            return [Intervention("set_reminder", {"message": message, "after": round(spare / 2, 2)})]
+        return [Intervention("open_message" if what == "open" else "handle_email", {"message": message})]
 
 
 _WANTED = {"message": "handle", "reminder": "handle", "reminder_set": "wait"}

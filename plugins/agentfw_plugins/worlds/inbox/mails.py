@@ -1,11 +1,8 @@
 """A day at the inbox: its settings, its document and mails, and how it is scored.
 
-Settings and scores are those of tables 17 and 19 of the engagement-process paper. Documents and mails are read from the
-JSON files in this folder. A section's `tokens` say what generating it took, thinking included, and writing replays
-that. So every policy and interface writes the same document. Everything random about a mail is drawn when it arrives,
-including the advice of the triage. So a day is the same under every interface, whatever the assistant does.
-
-A mail counts if it was handled by its due time. A document counts by the share that is written.
+Settings and scores are those of tables 17 and 19 of the engagement-process paper. A section's `tokens` say what
+generating it took, so every policy writes the same document. Everything random about a mail is drawn when it arrives,
+so a day is the same under every interface, whatever the assistant does.
 
     >>> round(balanced(document=1.0, mails=0.5), 3), round(balanced(document=0.8, mails=0.8), 3)
     (0.55, 0.8)
@@ -103,29 +100,20 @@ class Scenario:
         return advice
 
 
-@dataclass(frozen=True, slots=True)
-class Library:
-    documents: tuple[Document, ...]
-    scenarios: Mapping[str, tuple[Scenario, ...]]
-    """By urgency."""
+@cache
+def read_documents() -> tuple[Document, ...]:
+    read = json.loads((files(__package__) / "documents.json").read_text("utf-8"))
+    return tuple(Document(one["title"], one["asks"], tuple(Section(**of) for of in one["sections"])) for one in read)
 
 
 @cache
-def read_library() -> Library:
-    documents = tuple(
-        Document(one["title"], one["asks"], tuple(Section(**section) for section in one["sections"]))
-        for one in _json_file("documents.json")
-    )
-    scenarios: dict[str, list[Scenario]] = {}
-    for one in _json_file("mails.json"):
+def read_scenarios() -> Mapping[str, tuple[Scenario, ...]]:
+    """The mails that may arrive, by urgency."""
+    scenarios: dict[str, tuple[Scenario, ...]] = {}
+    for one in json.loads((files(__package__) / "mails.json").read_text("utf-8")):
         scenario = Scenario(one["from"], one["subject"], one["body"], one["advice"])
-        scenarios.setdefault(one["urgency"], []).append(scenario)
-    return Library(documents, {urgency: tuple(some) for urgency, some in scenarios.items()})
-
-
-def _json_file(name: str) -> list[dict[str, Any]]:
-    read: list[dict[str, Any]] = json.loads((files(__package__) / name).read_text("utf-8"))
-    return read
+        scenarios[one["urgency"]] = (*scenarios.get(one["urgency"], ()), scenario)
+    return scenarios
 
 
 @dataclass(slots=True)
@@ -154,12 +142,8 @@ class Mail:
 
     def headline(self) -> dict[str, Any]:
         """The content of a notification."""
-        return {
-            "message": self.number,
-            "from": self.scenario.sender,
-            "subject": self.scenario.subject,
-            "urgency": self.urgency,
-        }
+        told = {"from": self.scenario.sender, "subject": self.scenario.subject, "urgency": self.urgency}
+        return {"message": self.number, **told}
 
     def entry(self) -> dict[str, Any]:
         """The content of an entry in the inbox."""
@@ -172,7 +156,7 @@ class Arrivals:
     def __init__(self, settings: InboxSettings, seeds: Seeds) -> None:
         self._settings = settings
         self._gaps, self._draw = seeds.random("arrivals"), seeds.random("contents")
-        self._decks = {urgency: _dealt(some, self._draw) for urgency, some in sorted(read_library().scenarios.items())}
+        self._decks = {urgency: _dealt(some, self._draw) for urgency, some in sorted(read_scenarios().items())}
 
     def gap(self) -> Time:
         """Time until the next mail."""
@@ -201,8 +185,7 @@ SWITCH = -0.005
 INTERRUPTION = -0.005
 
 _WEIGHTS = {"high": 1.2, "medium": 0.5, "low": 0.1}
-_SHARE, _GAP = 0.6, 0.5
-"""Weight of the document relative to the mails, and cost of their difference."""
+_SHARE, _GAP = 0.6, 0.5  # weight of the document relative to the mails, and cost of their difference
 
 
 def in_time(mails: Sequence[Mail]) -> float:
