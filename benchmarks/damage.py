@@ -1,8 +1,5 @@
 """Every file of a run, a training, a memory and a gateway, hurt in four ways: is anything taken for done, or closed?
 
-    python benchmarks/damage.py
-    python benchmarks/damage.py --json
-
 Each file is flipped (one bit in its middle), cut in half, emptied, or removed, in a copy of the folder. Then `agentfw
 runs show` and `agentfw report` must open it, or name the file that keeps them from it. A run with a file that holds its
 results must not be called done, and a training with a damaged version must be offered the whole one before. A memory
@@ -22,6 +19,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -73,10 +71,10 @@ def hurt_copies(folder: Path, room: Path) -> Iterator[tuple[str, str, Path]]:
     """A copy of the folder for each of its files and each way; what isn't changed by it is left out."""
     for file in sorted(path for path in folder.rglob("*") if path.is_file()):
         name, content = file.relative_to(folder).as_posix(), file.read_bytes()
+        copy = room / folder.name
         for way, change in WAYS.items():
             if (changed := change(content)) == content:
                 continue
-            copy = room / folder.name
             shutil.rmtree(copy, ignore_errors=True)
             shutil.copytree(folder, copy)
             if changed is None:
@@ -107,9 +105,9 @@ def judged_run(name: str, copy: Path, newest: Sequence[str]) -> str:
     return ""
 
 
-def judged_memory(store: Path) -> str:
-    code, _, err = called("memory", "stats", "--store", str(store), "--tenant", "team")
-    return "traceback" if "Traceback" in err else "" if not code or store.name in err else err.strip()[:150]
+def judged_memory(name: str, copy: Path) -> str:
+    code, _, err = called("memory", "stats", "--store", str(copy / name), "--tenant", "team")
+    return "traceback" if "Traceback" in err else "" if not code or name in err else err.strip()[:150]
 
 
 def served(root: Path) -> Path:
@@ -140,8 +138,7 @@ def served(root: Path) -> Path:
 
 def judged_served(name: str, copy: Path) -> str:
     [run] = [path for path in copy.iterdir() if path.is_dir() and not path.name.startswith(".")]
-    words = ("usage", "keys list", "variants")
-    commands = [("serve", *each.split(), "--runs", str(copy)) for each in words]
+    commands = [("serve", *each.split(), "--runs", str(copy)) for each in ("usage", "keys list", "variants")]
     commands += [("runs", "list", "--runs", str(copy)), ("runs", "show", str(run)), ("report", str(run))]
     commands += [("view", "--text", f"{run.name}", "--runs", str(copy)), ("view", run.name, "--runs", str(copy))]
     commands[-1] += ("--bundle", str(copy / "site"))
@@ -149,16 +146,12 @@ def judged_served(name: str, copy: Path) -> str:
         code, _, err = called(*command)
         if "Traceback" in err:
             return f"{' '.join(command[:3])}: traceback"
-        if (
-            code
-            and name.rpartition("/")[2] not in err
-            and not (name == "variants.json" and "nothing is compared" in err)
-        ):
+        named = name.rpartition("/")[2] in err or (name == "variants.json" and "nothing is compared" in err)
+        if code and not named:
             return f"{' '.join(command[:3])} ended with {code}: {err.strip()[:150]}"
 
     async def goes_on() -> None:
-        live = opened(copy, resume=str(run))
-        async with live:
+        async with opened(copy, resume=str(run)) as live:
             session = live.begin("later", "ada")
             await session.answer([Message("user", "Hello.")])
             await live.keep(session)
@@ -185,23 +178,20 @@ def measure() -> dict[str, Any]:
             folder = Path(json.loads(out)["folder"])
             state = folder / "state.json"
             newest = list(json.loads(state.read_text("utf-8"))["files"]) if state.exists() else []
-            rows = [(name, way, judged_run(name, copy, newest)) for name, way, copy in hurt_copies(folder, room)]
-            found[kind] = _summed(rows)
-        runs = served(root)
-        found["gateway"] = _summed(
-            [(name, way, judged_served(name, copy)) for name, way, copy in hurt_copies(runs, room)]
-        )
+            found[kind] = damaged(folder, room, partial(judged_run, newest=newest))
+        found["gateway"] = damaged(served(root), room, judged_served)
         memory = root / "memory"
         memory.mkdir()
         with SkillGraph.open(memory / "graph.db", tenant="team", embedder="hash:16") as graph:
             for number in range(20):
                 graph.add(owner="ana", text=f"offer slot {number}")
-        rows = [(name, way, judged_memory(copy / "graph.db")) for name, way, copy in hurt_copies(memory, room)]
-        found["memory"] = _summed(rows)
+        found["memory"] = damaged(memory, room, judged_memory)
     return found
 
 
-def _summed(rows: Sequence[tuple[str, str, str]]) -> dict[str, Any]:
+def damaged(folder: Path, room: Path, judged: Callable[[str, Path], str]) -> dict[str, Any]:
+    """What is wrong with how copies are treated, each with a file that is hurt."""
+    rows = [(name, way, judged(name, copy)) for name, way, copy in hurt_copies(folder, room)]
     wrong = [{"file": name, "how": way, "what": what} for name, way, what in rows if what]
     return {"files": len({name for name, _, _ in rows}), "damaged": len(rows), "wrong": wrong}
 

@@ -1,19 +1,16 @@
 """What a gateway with a long history, or one that shares a PostgreSQL, costs: its start, and each turn.
 
     python benchmarks/gateway_costs.py start                     # 34,000 turns of 12 KB
-    python benchmarks/gateway_costs.py start --gigabytes 10      # so many in the PostgreSQL
+    python benchmarks/gateway_costs.py start --gigabytes 10      # doubled in the PostgreSQL until they take so many
     python benchmarks/gateway_costs.py turns                     # 400 turns, with a memory in the database and without
 
 `start`: seconds until it says that it is alive, and until it takes requests. The history is that of sessions of ten
 turns, of which one in twenty goes on. It is in the folder of a run, as one gateway keeps it, and in a PostgreSQL, as
-gateways that share sessions do. "empty" is a start without a history. On a busy machine, the CPU tells more than the
-seconds. With `--gigabytes`, the sessions in the PostgreSQL are doubled there until they take so many on the disk,
-uncompressed.
+gateways that share sessions do.
 
 `turns`: flushes, transactions, log and CPU. One client asks, one turn after the other, in sessions of ten turns in
 which the user says something about themselves. The figures of the database are its own (`pg_stat_io` of PostgreSQL 18,
-`pg_stat_database` and `pg_stat_wal`), from before the start of the gateway to its end. The tables are there by then: an
-earlier gateway has answered one turn.
+`pg_stat_database` and `pg_stat_wal`), from before the start of the gateway to its end. The tables are there by then.
 """
 
 from __future__ import annotations
@@ -37,7 +34,7 @@ from agentfw import Episode, Message, Task, Turn
 from agentfw.runs import encoded
 from agentfw_benchmarks import Options, free_port, tell
 from agentfw_benchmarks.gateways import serve
-from agentfw_benchmarks.postgres import server
+from agentfw_benchmarks.postgres import processor_of, server
 from agentfw_plugins.gateway.live import opened
 from agentfw_plugins.gateway.sessions.session_database import NEWS, SESSIONS, SessionDatabase
 
@@ -61,8 +58,7 @@ def fill_folder(runs: Path, sessions: int) -> int:
     """Write the history as a gateway does. Returns its size."""
 
     async def template() -> tuple[Path, dict[str, Any]]:
-        live = opened(runs, policy="scripted", assignments=['policy.replies=["yes"]'])
-        async with live:
+        async with opened(runs, policy="scripted", assignments=['policy.replies=["yes"]']) as live:
             session = live.begin("first")
             await session.answer([Message("user", "hello")])
             await live.conclude(session)
@@ -146,7 +142,7 @@ def started(runs: Path, *more: str) -> dict[str, float]:
                     try:
                         if client.get(path).status_code == 200:
                             found[f"{name}, s"] = round(time.perf_counter() - began, 2)
-                            found[f"CPU until {name}, s"] = round(seconds_of(gateway), 2)
+                            found[f"CPU until {name}, s"] = round(sum(gateway.cpu_times()[:2]), 2)
                     except httpx.TransportError:
                         pass
                     time.sleep(0.01)
@@ -172,26 +168,19 @@ def start(turns: int, folder: Path, gigabytes: float) -> list[dict[str, Any]]:
 SAID = ("I live in Oslo.", "I prefer tea to coffee.", "My sister is called Ada.", "I work as a baker.", "What is new?")
 
 
+FIGURES = """
+SELECT (SELECT sum(fsyncs) FROM pg_stat_io WHERE object = 'wal' AND context = 'normal'),
+(SELECT sum(xact_commit) FROM pg_stat_database WHERE datname IS NOT NULL), wal_bytes / 1024.0 FROM pg_stat_wal
+"""
+
+
 def figures_of(where: str) -> dict[str, float]:
     import psycopg
 
     with psycopg.connect(where, autocommit=True) as connection:
-        asked = (
-            "SELECT (SELECT sum(fsyncs) FROM pg_stat_io WHERE object = 'wal' AND context = 'normal'), "
-            "(SELECT sum(xact_commit) FROM pg_stat_database WHERE datname IS NOT NULL), wal_bytes / 1024.0 "
-            "FROM pg_stat_wal"
-        )
-        row = connection.execute(asked).fetchone()
+        row = connection.execute(FIGURES).fetchone()
     assert row is not None
     return dict(zip(("flushes", "transactions", "KB of log"), map(float, row), strict=True))
-
-
-def seconds_of(process: psutil.Process) -> float:
-    try:
-        times = process.cpu_times()
-    except psutil.NoSuchProcess:  # a worker of the server that has ended meanwhile, with little
-        return 0.0
-    return float(times.user + times.system)
 
 
 def turn(where: str, runs: Path, count: int, *memory: str) -> dict[str, float]:
@@ -208,16 +197,15 @@ def turn(where: str, runs: Path, count: int, *memory: str) -> dict[str, float]:
             client.post(f"/s/{name}/v1/chat/completions", json=body).raise_for_status()
 
         ask(0)
-        postgres = [one for one in psutil.process_iter(["name"]) if one.info["name"] == "postgres"]
-        began = [seconds_of(gateway), sum(map(seconds_of, postgres))]
+        began = sum(gateway.cpu_times()[:2]), processor_of(where)
         for number in range(count):
             ask(number)
-        took = [seconds_of(gateway) - began[0], sum(map(seconds_of, postgres)) - began[1]]
+        ours, theirs = sum(gateway.cpu_times()[:2]) - began[0], processor_of(where) - began[1]
     process.send_signal(signal.SIGTERM)
     process.communicate()
     after = figures_of(where)
     found = {name: (after[name] - before[name]) / count for name in after}
-    found |= {"CPU of the gateway, ms": 1000 * took[0] / count, "CPU of PostgreSQL, ms": 1000 * took[1] / count}
+    found |= {"CPU of the gateway, ms": 1000 * ours / count, "CPU of PostgreSQL, ms": 1000 * theirs / count}
     return {name: round(figure, 2) for name, figure in found.items()}
 
 

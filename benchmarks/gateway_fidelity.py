@@ -7,11 +7,8 @@ Each feature is tried alone, with the official clients of OpenAI and Anthropic, 
 agentfw and, with `--litellm`, through a LiteLLM proxy, in front of the same two recording servers: one that speaks chat
 completions, and one that speaks responses and messages, too ("native"). A feature passes if the server was asked
 what it should be, or the client got what the server answered. It is refused if the client got an error of status 400
-that names it. Otherwise it is lost. Required: nothing is lost.
-
-The proxy needs an environment of its own:
-
-    python -m venv LITELLM && LITELLM/bin/pip install "litellm[proxy]"
+that names it. Otherwise it is lost. Required: nothing is lost. The proxy needs an environment of its own:
+python -m venv LITELLM && LITELLM/bin/pip install "litellm[proxy]"
 """
 
 from __future__ import annotations
@@ -23,7 +20,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,6 +35,8 @@ Body = dict[str, Any]
 COUNTED = {"include_usage": True}
 """What the gateway asks of a stream."""
 Ask = Callable[[str, Body], Any]
+Holds = Callable[[Body, Any], bool]
+"""Whether a feature passed, by what the server was asked and what the client got."""
 COUNT = "messages/count_tokens"
 MODELS = {
     ("completions", False): "served-text",
@@ -57,8 +56,7 @@ class Feature(NamedTuple):
     path: str
     given: Body
     reply: Any
-    holds: Callable[[Body, Any], bool]
-    """Whether it passed, by what the server was asked and what the client got."""
+    holds: Holds
     native: bool = False
     """Whether the server speaks responses and messages."""
 
@@ -99,43 +97,18 @@ def features() -> Iterator[Feature]:
     yield Feature("chat: request", "two users in a row", path, given, fine, _asks(given))
 
     for name, reply in told.ANSWERS.items():
-        message = reply.body["choices"][0]
-
-        def comes_back(asked: Body, got: Got, wanted: Body = message, reply: Any = reply) -> bool:
-            same = _within(wanted, got.body["choices"][0]) and _within(reply.body["usage"], got.body["usage"])
-            return same and all(got.body.get(key) == reply.body.get(key) for key in ("id", "service_tier"))
-
-        yield Feature("chat: answer", name, path, {**chat, "tools": [told.TOOL]}, reply, comes_back)
-
-    def streams(wanted: Callable[[list[Body]], bool]) -> Callable[[Body, Any], bool]:
-        return lambda asked, got: wanted(got.events)
-
-    def delta(key: str, *parts: Any) -> Callable[[list[Body]], bool]:
-        return lambda events: (
-            [value for event in events for choice in event["choices"] if (value := choice["delta"].get(key))]
-            == list(parts)
-        )
-
+        same = {key: reply.body.get(key) for key in ("id", "choices", "usage", "service_tier")}
+        yield Feature("chat: answer", name, path, {**chat, "tools": [told.TOOL]}, reply, _returns(same))
     stream = {**chat, "stream": True}
-    for key, *parts in (("reasoning_content", "H", "m."), ("content", "Sun", "ny.")):
-        yield Feature("chat: stream", key, path, stream, told.STREAM, streams(delta(key, *parts)))
-    arguments = streams(
-        lambda events: (
-            [
-                call["function"]["arguments"]
-                for event in events
-                for choice in event["choices"]
-                for call in choice["delta"].get("tool_calls") or ()
-            ]
-            == ['{"city": ', '"Rome"}']
-        )
-    )
-    yield Feature("chat: stream", "tool_calls in pieces", path, stream, told.STREAM, arguments)
-    ids = streams(lambda events: {event["id"] for event in events} == {"chatcmpl-1"})
-    yield Feature("chat: stream", "id", path, stream, told.STREAM, ids)
+    for find, name, parts in (
+        (lambda choice: choice["delta"].get("reasoning_content"), "reasoning_content", ["H", "m."]),
+        (lambda choice: choice["delta"].get("content"), "content", ["Sun", "ny."]),
+        (_arguments, "tool_calls in pieces", ['{"city": ', '"Rome"}']),
+    ):
+        yield Feature("chat: stream", name, path, stream, told.STREAM, _streams(find, parts))
     counted = {**stream, "stream_options": {"include_usage": True}}
-    usage = streams(lambda events: _within(told.COUNTS, events[-1].get("usage") or {}))
-    yield Feature("chat: stream", "usage", path, counted, told.STREAM, usage)
+    yield Feature("chat: stream", "usage", path, counted, told.STREAM, _tells({"usage": told.COUNTS}))
+    yield Feature("chat: stream", "id", path, stream, told.STREAM, _has_one_id)
     for name, choice in (
         ("refusal", {"delta": {"refusal": "No."}, "finish_reason": None}),
         ("content_filter", {"delta": {}, "finish_reason": "content_filter"}),
@@ -143,10 +116,9 @@ def features() -> Iterator[Feature]:
     ):
         ended = {"index": 0, "delta": {}, "finish_reason": choice["finish_reason"] or "stop"}
         reply = chunks(*({**told.HEAD, "choices": [each]} for each in ({"index": 0, **choice}, ended)))
-        yield Feature("chat: stream", name, path, stream, reply, streams(partial(_has_choice, choice)))
+        yield Feature("chat: stream", name, path, stream, reply, _has_choice(choice))
     cut = chunks({**told.HEAD, "choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": None}]}, done=False)
-    noticed = streams(lambda events: any("error" in event for event in events))
-    yield Feature("chat: stream", "an end that is none is an error", path, stream, cut, noticed)
+    yield Feature("chat: stream", "an end that is none is an error", path, stream, cut, _has_an_error)
 
     refusals: tuple[tuple[str, int, Body, Body], ...] = (
         ("429 with retry-after", 429, _error("slow", "requests", "rate_limit"), {"retry-after": "7"}),
@@ -158,14 +130,9 @@ def features() -> Iterator[Feature]:
         ("500", 500, {"message": "oh", "type": "server_error", "code": "oh"}, {}),
         ("503 with retry-after-ms", 503, _error("busy", "server_error", "busy"), {"retry-after-ms": "500"}),
     )
-    for name, status, error, headers in refusals:
-
-        def refused(asked: Body, got: Got, status: int = status, error: Body = error, headers: Body = headers) -> bool:
-            told = got.body.get("error") or {}
-            kept = all(got.headers.get(key) == value for key, value in headers.items())
-            return got.status == status and kept and all(told.get(key) == value for key, value in error.items())
-
-        yield Feature("chat: refusal", name, path, chat, Reply({"error": error}, status, headers), refused)
+    refused = {name: Reply({"error": error}, status, headers) for name, status, error, headers in refusals}
+    for name, reply in refused.items():
+        yield Feature("chat: refusal", name, path, chat, reply, _refuses(reply))
 
     for group, table, wrong, base in (
         ("responses", told.RESPONSES, told.NO_RESPONSES, {"input": "hi"}),
@@ -174,17 +141,10 @@ def features() -> Iterator[Feature]:
         for name, (given, wanted) in table.items():
             yield Feature(f"{group}: request", name, group, {**base, **given}, fine, _asks(wanted))
         for given, field in wrong:
-            yield Feature(f"{group}: request", field, group, {**base, **given}, fine, lambda asked, got: False)
-        for name, status, error, headers in refusals:
+            yield Feature(f"{group}: request", field, group, {**base, **given}, fine, _never)
+        for name, reply in refused.items():
             if name.startswith(("429 with", "401", "400")):
-
-                def meant(
-                    asked: Body, got: Got, status: int = status, headers: Body = headers, error: Body = error
-                ) -> bool:
-                    kept = all(got.headers.get(key) == value for key, value in headers.items())
-                    return got.status == status and kept and error["message"] in got.text
-
-                yield Feature(f"{group}: refusal", name, group, base, Reply({"error": error}, status, headers), meant)
+                yield Feature(f"{group}: refusal", name, group, base, reply, _refuses(reply, exactly=False))
         for name, there in _parts(group).items():
             yield Feature(f"{group}: answer", name, group, base, told.RICH, there)
             yield Feature(f"{group}: stream", name, group, {**base, "stream": True}, told.STREAM, there)
@@ -209,8 +169,8 @@ def other_features() -> Iterator[Feature]:
     piece = {**choice, "text": " there", "finish_reason": None}
     stream = other.chunks({**other.COMPLETION, "choices": [piece], "usage": None}, other.COMPLETION)
     for name in ("text", "logprobs", "finish_reason"):
-        wanted = [piece[name], choice[name]]
-        yield Feature("completions: stream", name, path, {**prompt, "stream": True}, stream, _streams(name, wanted))
+        holds = _streams(itemgetter(name), [piece[name], choice[name]])
+        yield Feature("completions: stream", name, path, {**prompt, "stream": True}, stream, holds)
     slow = Reply({"error": _error("slow", "requests", "rate_limit")}, 429, {"retry-after": "7"})
     yield Feature("completions: refusal", "429 with retry-after", path, prompt, slow, _refuses(slow))
 
@@ -253,7 +213,7 @@ def other_features() -> Iterator[Feature]:
     for name, given in {"messages": {}, "tools": told.MESSAGES["tools"][0], "system": {"system": "Be brief."}}.items():
         yield Feature("native count_tokens", name, path, {**base, **given}, count, _asks(given), native=True)
     yield Feature("native count_tokens", "input_tokens", path, base, count, _returns({"input_tokens": 42}), native=True)
-    yield Feature("count_tokens", "without a counting server", path, base, count, lambda asked, got: False)
+    yield Feature("count_tokens", "without a counting server", path, base, count, _never)
 
 
 def google_features() -> Iterator[Feature]:
@@ -266,7 +226,7 @@ def google_features() -> Iterator[Feature]:
     config = {"temperature": ("temperature", 0.5), "topP": ("top_p", 0.9), "maxOutputTokens": ("max_tokens", 50)}
     config |= {"stopSequences": ("stop", ["a"]), "seed": ("seed", 7), "presencePenalty": ("presence_penalty", 0.5)}
 
-    def request(name: str, given: Body, holds: Callable[[Body, Any], bool]) -> Feature:
+    def request(name: str, given: Body, holds: Holds) -> Feature:
         return Feature("google: request", name, path, {**base, **given}, fine, holds)
 
     for name, (field, value) in config.items():
@@ -299,7 +259,7 @@ def google_features() -> Iterator[Feature]:
         return "".join(part["text"] for part in parts(got) if "text" in part and bool(part.get("thought")) is thought)
 
     called_with = {"functionCall": {"args": {"city": "Rome"}}}
-    there: dict[str, Callable[[Body, Any], bool]] = {
+    there: dict[str, Holds] = {
         "text": lambda asked, got: text(got, thought=False) == "Sunny.",
         "thoughts": lambda asked, got: text(got, thought=True) == "Hm.",
         "call": lambda asked, got: any(_within(called_with, one) for one in parts(got)),
@@ -311,41 +271,62 @@ def google_features() -> Iterator[Feature]:
         yield Feature("google: answer", name, path, {**base, **offers}, told.RICH, holds)
         yield Feature("google: stream", name, streams, {**base, **offers}, told.STREAM, holds)
     slow = Reply({"error": _error("slow", "requests", "rate_limit")}, 429, {"retry-after": "7"})
-
-    def refused(asked: Body, got: Got) -> bool:
-        return got.status == 429 and got.headers.get("retry-after") == "7" and "slow" in got.text
-
-    yield Feature("google: refusal", "429 with retry-after", path, base, slow, refused)
+    yield Feature("google: refusal", "429 with retry-after", path, base, slow, _refuses(slow, exactly=False))
 
 
-def _asks(wanted: Body) -> Callable[[Body, Any], bool]:
+def _never(asked: Body, got: Got) -> bool:
+    return False
+
+
+def _has_an_error(asked: Body, got: Got) -> bool:
+    return any("error" in event for event in got.events)
+
+
+def _has_one_id(asked: Body, got: Got) -> bool:
+    return {event["id"] for event in got.events} == {"chatcmpl-1"}
+
+
+def _asks(wanted: Body) -> Holds:
     return lambda asked, got: all(asked.get(key) == value for key, value in wanted.items())
 
 
-def _returns(wanted: Body) -> Callable[[Body, Any], bool]:
+def _returns(wanted: Body) -> Holds:
     return lambda asked, got: got.status == 200 and _within(wanted, got.body)
 
 
-def _streams(name: str, wanted: list[Any]) -> Callable[[Body, Any], bool]:
+def _streams(find: Callable[[Body], Any], wanted: list[Any]) -> Holds:
+    """Whether what is found in the choices of a stream is this, in order."""
     there = [value for value in wanted if value]
     return lambda asked, got: (
-        there == [value for event in got.events for choice in event["choices"] if (value := choice.get(name))]
+        there == [value for event in got.events for choice in event["choices"] if (value := find(choice))]
     )
 
 
-def _tells(wanted: Body) -> Callable[[Body, Any], bool]:
+def _arguments(choice: Body) -> str:
+    return "".join(call["function"]["arguments"] for call in choice["delta"].get("tool_calls") or ())
+
+
+def _has_choice(wanted: Body) -> Holds:
+    return lambda asked, got: any(_within(wanted, choice) for event in got.events for choice in event["choices"])
+
+
+def _tells(wanted: Body) -> Holds:
     return lambda asked, got: any(_within(wanted, event) for event in got.events)
 
 
-def _has_item(path: str, wanted: Body) -> Callable[[Body, Any], bool]:
+def _has_item(path: str, wanted: Body) -> Holds:
     where = "output" if path == "responses" else "content"
     return lambda asked, got: any(_within(wanted, item) for item in got.body[where])
 
 
-def _refuses(reply: Any) -> Callable[[Body, Any], bool]:
+def _refuses(reply: Any, *, exactly: bool = True) -> Holds:
+    """Whether the client got this refusal, or with its own format one with the same message."""
+
     def refused(asked: Body, got: Got) -> bool:
         kept = all(got.headers.get(name) == value for name, value in reply.headers.items())
-        return got.status == reply.status and kept and _within(reply.body["error"], got.body["error"])
+        error = reply.body["error"]
+        same = _within(error, got.body["error"]) if exactly else error["message"] in got.text
+        return got.status == reply.status and kept and same
 
     return refused
 
@@ -354,7 +335,7 @@ def _error(message: str, kind: str, code: str) -> Body:
     return {"message": message, "type": kind, "code": code, "param": "messages"}
 
 
-def _parts(group: str) -> dict[str, Callable[[Body, Any], bool]]:
+def _parts(group: str) -> dict[str, Holds]:
     """What must be in an answer in other formats, whole or streamed."""
 
     def final(got: Got) -> Body:
@@ -365,21 +346,20 @@ def _parts(group: str) -> dict[str, Callable[[Body, Any], bool]]:
             return whole
         return _collected(got.events)
 
-    def has(find: Callable[[Body], object], wanted: object) -> Callable[[Body, Any], bool]:
+    def has(find: Callable[[Body], object], wanted: object) -> Holds:
         return lambda asked, got: find(final(got)) == wanted
 
     def items(kind: str, answer: Body) -> Body:
         listed = answer["output"] if group == "responses" else answer["content"]
         return next(item for item in listed if item["type"] == kind)
 
+    def reasoned(answer: Body) -> str:
+        item = items("reasoning", answer)
+        return "".join(part["text"] for part in item.get("content") or item["summary"])
+
     if group == "responses":
         return {
-            "thoughts": has(
-                lambda a: "".join(
-                    p["text"] for p in (items("reasoning", a).get("content") or items("reasoning", a)["summary"])
-                ),
-                "Hm.",
-            ),
+            "thoughts": has(reasoned, "Hm."),
             "text": has(lambda a: items("message", a)["content"][0]["text"], "Sunny."),
             "call": has(lambda a: json.loads(items("function_call", a)["arguments"]), {"city": "Rome"}),
             "call id": has(lambda a: items("function_call", a)["call_id"], "call-weather"),
@@ -417,10 +397,6 @@ def _collected(events: list[Body]) -> Body:
         if block["type"] == "tool_use":
             block["input"] = json.loads(block["json"] or "{}")
     return {**message, "content": blocks}
-
-
-def _has_choice(wanted: Body, events: list[Body]) -> bool:
-    return any(_within(wanted, choice) for event in events for choice in event["choices"])
 
 
 def _within(wanted: Any, found: Any) -> bool:

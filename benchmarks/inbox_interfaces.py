@@ -1,12 +1,6 @@
 """The inbox under each interface: one assistant, the same days, and only when it is told of the mails differs.
 
-    python benchmarks/inbox_interfaces.py
-    python benchmarks/inbox_interfaces.py --seeds 20 --json
-
-Prints the tables of docs/results/inbox.md, with the paper's figures in brackets where its text still
-has them. A comparison of such days by the command line:
-
-    agentfw compare inbox --sweep interface=step_loop,event_driven --set policy.tokens=0 --set environment.single=true
+Prints the tables of docs/results/inbox.md, with the paper's figures in brackets where its text still has them.
 
 The assistant is a rule, and what it says takes no time (`policy.tokens`): as in the paper, the durations of what it
 does stand for that.
@@ -27,7 +21,7 @@ from agentfw_plugins.policies.scripted import ScriptedPolicy, ScriptedSettings
 from agentfw_plugins.worlds.inbox.environment import Inbox, InboxSettings
 
 INTERFACES = ("step_loop", "polling:15", "reflex", "event_driven")
-FIGURES = ("utility", "balanced", "missed", "latency", "document")
+FIGURES = ("utility", "balanced", "missed", "latency")
 GAINS = ("utility", "balanced")
 DECOMPOSITIONS = {"milestones": False, "single": True}
 EPISODES = 5
@@ -56,16 +50,13 @@ def play(job: tuple[bool, str, int]) -> list[dict[str, float]]:
     return [asyncio.run(day(task)) for task in Inbox().tasks(EPISODES, seed, "test")]
 
 
-def played(single: bool, seeds: int, jobs: int | None) -> Days:
+def played(single: bool, seeds: int, jobs: int) -> Days:
     """The same days under each interface."""
     work = [(single, interface, seed) for interface in INTERFACES for seed in range(seeds)]
-    found = dict(zip(work, in_processes(play, work, jobs or min(os.cpu_count() or 1, len(work))), strict=True))
-    days = {
-        interface: [day for seed in range(seeds) for day in found[single, interface, seed]] for interface in INTERFACES
-    }
+    found = dict(zip(work, in_processes(play, work, jobs), strict=True))
+    days = {one: [day for seed in range(seeds) for day in found[single, one, seed]] for one in INTERFACES}
     return {
-        interface: {name: [day.get(name, float("nan")) for day in some] for name in FIGURES}
-        for interface, some in days.items()
+        one: {name: [day.get(name, float("nan")) for day in some] for name in FIGURES} for one, some in days.items()
     }
 
 
@@ -82,13 +73,11 @@ def rows(decomposition: str, days: Days) -> list[dict[str, Any]]:
     return found
 
 
-def measure(seeds: int, jobs: int | None) -> dict[str, Any]:
+def measure(seeds: int, jobs: int) -> dict[str, Any]:
     days = {name: played(single, seeds, jobs) for name, single in DECOMPOSITIONS.items()}
     both = {
-        interface: {
-            name: [value for some in days.values() for value in some[interface][name]] for name in ("missed", "latency")
-        }
-        for interface in INTERFACES
+        one: {name: [value for some in days.values() for value in some[one][name]] for name in ("missed", "latency")}
+        for one in INTERFACES
     }
     table = [row for name, some in days.items() for row in rows(name, some)] + rows("both", both)
     return {"episodes": seeds * EPISODES, "rows": table}
@@ -99,7 +88,7 @@ def show(result: dict[str, Any]) -> None:
         f"{result['episodes']} days of each decomposition, under each interface; means and 95% intervals, the paper's "
         f"figures in brackets; gains: to the step loop on the same days"
     )
-    columns = ("utility", "utility gain", "balanced", "balanced gain", "missed", "latency", "document")
+    columns = ("utility", "utility gain", "balanced", "balanced gain", "missed", "latency")
     rows = []
     for row in result["rows"]:
         paper = PAPER.get((row["decomposition"], row["interface"]), {})
@@ -109,9 +98,8 @@ def show(result: dict[str, Any]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = Options(__doc__, seeds=(200, f"{EPISODES} days of each"))
-    parser.add_argument("--jobs", type=int)
-    options = parser.parse_args(arguments)
+    jobs = (os.cpu_count() or 1, "processes at once")
+    options = Options(__doc__, seeds=(200, f"{EPISODES} days of each"), jobs=jobs).parse_args(arguments)
     return tell(measure(options.seeds, options.jobs), options.json, show)
 
 

@@ -21,7 +21,7 @@ import random
 import re
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -120,22 +120,21 @@ def quota(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
             calls.insert(2, calls[0])
         return tool_call(calls[turn][0], **calls[turn][1])
 
-    class Quota:
+    def limited(requests: int) -> Callable[[dict[str, Any]], Reply]:
         """Answers so many requests, and then none."""
+        places = iter(range(requests))
 
-        def __init__(self, requests: int) -> None:
-            self.left = requests
-
-        def __call__(self, body: dict[str, Any]) -> Reply:
-            if not self.left:
+        def reply(body: dict[str, Any]) -> Reply:
+            if next(places, None) is None:
                 return refusal(429, "You exceeded your current quota.", code="insufficient_quota")
-            self.left -= 1
             # It takes a while, when it is already paid for; a refusal takes no time.
             return replace(completion(None, message={"tool_calls": [answer(body)]}), wait=0.1)
 
+        return reply
+
     host, requests = fresh_host(builtins=True, strict=False), options.users * (options.rounds * ROUND + 1)
     values = read_spec(Path(host.find_spec("calendar-strategyhub").path))
-    with serving(Quota(options.answered)) as (address, first):
+    with serving(limited(options.answered)) as (address, first):
         changes = {"environment": {"rounds": options.rounds}, "policy": {"base_url": address, "model": "m"}}
         spec = apply_assignments(values, {**changes, "episodes": options.users})
         run = Run.create(parse_spec(spec), host, folder)
@@ -144,7 +143,7 @@ def quota(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
             raise SystemExit("the quota was never reached: give more users or rounds")
         except QuotaEndedError:
             done = run.folder.done
-    with serving(Quota(requests)) as (address, second):
+    with serving(limited(requests)) as (address, second):
         again = Run.open(RunFolder.open(run.folder.path), host, {"policy": {"base_url": address}})
         summary = asyncio.run(again.execute())
     paid = [*first.answered, *second.answered]

@@ -29,9 +29,8 @@ from agentfw_benchmarks import TESTS, Options, print_markdown, tell
 from agentfw_benchmarks.figures import share_of
 from agentfw_memory.writing.secrets import masked
 
-LETTERS, LOWER = string.ascii_letters + string.digits, string.ascii_lowercase + string.digits
-HEX, UPPER = "0123456789abcdef", string.ascii_uppercase + string.digits
-# The prefix of a key, its letters, and how many there are. Before "|" is what it was made with, and after it the rest.
+LETTERS, UPPER, HEX = string.ascii_letters + string.digits, string.ascii_uppercase + string.digits, "0123456789abcdef"
+# The prefix of a key, its letters, and how many there are. Masking was made without the unseen ones.
 KEYS = [
     *(("sk-proj-", LETTERS, 40), ("sk-ant-api03-", LETTERS, 40), ("sk_live_", LETTERS, 24), ("ghp_", LETTERS, 36)),
     *(("github_pat_", LETTERS, 40), ("glpat-", LETTERS, 20), ("hf_", LETTERS, 34), ("npm_", LETTERS, 36)),
@@ -60,14 +59,7 @@ UNSEEN_ABOUT_KEYS = [
 ]
 PASSWORDS = ["hunter2", "Sommer2024!", "swordfish", "tr0ub4dor&3", "blue-Horse-77", "qwerty123", "Gato_1984", "4821"]
 UNSEEN_PASSWORDS = [
-    "letmein99",
-    "P@ssw0rd!",
-    "moonlight",
-    "x9!kLm#2",
-    "Katze7Hund",
-    "dragon_1",
-    "Ostern-2025",
-    "739155",
+    *("letmein99", "P@ssw0rd!", "moonlight", "x9!kLm#2", "Katze7Hund", "dragon_1", "Ostern-2025", "739155"),
 ]
 ABOUT_PASSWORDS = [
     "my password is {}, remember the milk too",
@@ -97,7 +89,6 @@ QUESTION = "Which restaurant should I take tonight, and what do you know of my p
 
 
 class Form(NamedTuple):
-    kind: str
     text: str
     secret: str
     seen: bool
@@ -108,18 +99,18 @@ def forms(count: int, seed: int = 7) -> list[Form]:
     rng, found = random.Random(seed), list[Form]()
     while len(found) < count:
         seen, turn = len(found) % 2 == 0, (len(found) // 2) % 5
+        about = (ABOUT_KEYS, ABOUT_PASSWORDS, ABOUT_CARDS)
+        if not seen:
+            about = (UNSEEN_ABOUT_KEYS, UNSEEN_ABOUT_PASSWORDS, UNSEEN_ABOUT_CARDS)
         if turn < 2:
             prefix, letters, length = rng.choice(KEYS if seen else UNSEEN_KEYS)
             secret = prefix + "".join(rng.choices(letters, k=length))
-            found.append(Form("key", rng.choice(ABOUT_KEYS if seen else UNSEEN_ABOUT_KEYS), secret, seen))
         elif turn < 4:
             secret = rng.choice(PASSWORDS if seen else UNSEEN_PASSWORDS)
-            found.append(
-                Form("password", rng.choice(ABOUT_PASSWORDS if seen else UNSEEN_ABOUT_PASSWORDS), secret, seen)
-            )
-        else:
-            found.append(Form("card", rng.choice(ABOUT_CARDS if seen else UNSEEN_ABOUT_CARDS), card(rng), seen))
-    return [form._replace(text=form.text.format(form.secret)) for form in found]
+        text = rng.choice(about[turn // 2])
+        secret = card(rng) if turn == 4 else secret
+        found.append(Form(text.format(secret), secret, seen))
+    return found
 
 
 def card(rng: random.Random) -> str:
@@ -131,14 +122,10 @@ def card(rng: random.Random) -> str:
 
 def through_a_gateway(all_forms: list[Form]) -> tuple[list[bool], list[bool]]:
     """For each form, whether its secret is in a later prompt, and whether it is masked in the record."""
-
     sys.path[:0] = [str(TESTS), str(TESTS / "plugins" / "gateway")]
     chat_server, served = import_module("chat_server"), import_module("conftest").served
-
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        chat_server.serving(chat_server.completion("Noted.")) as (address, server),
-    ):
+    told = chat_server.serving(chat_server.completion("Noted."))
+    with tempfile.TemporaryDirectory() as folder, told as (address, server):
         settings = [f"policy.base_url={address}", "policy.model=served", "memory.skillgraph.embedder=hash:256"]
         given = {"policy": "openai", "memories": ["skillgraph"], "assignments": settings, "hooks": ["redact"]}
         with served(Path(folder), **given) as gateway, httpx.Client(timeout=60) as client:
@@ -153,8 +140,7 @@ def through_a_gateway(all_forms: list[Form]) -> tuple[list[bool], list[bool]]:
             for number in range(len(all_forms)):
                 ask(QUESTION, f"u{number}")
             later = [json.dumps(body, ensure_ascii=False) for body in server.bodies[begun:]]
-        files = [file.read_text("utf-8", "replace") for file in Path(folder).rglob("*.jsonl")]
-        record = "\n".join(files)
+        record = "\n".join(file.read_text("utf-8", "replace") for file in Path(folder).rglob("*.jsonl"))
         leaked = [form.secret in prompt for form, prompt in zip(all_forms, later, strict=True)]
         # A short password that several forms share is looked for in its own sentence.
         kept = [_escaped(form.text) in record or (len(form.secret) > 8 and form.secret in record) for form in all_forms]
@@ -174,34 +160,24 @@ def words_masked(text: str) -> tuple[int, int]:
 
 def measure(count: int, ordinary: str) -> dict[str, Any]:
     all_forms = forms(count)
-    leaked, hidden = through_a_gateway(all_forms)
+    found = [(form.seen, *one) for form, *one in zip(all_forms, *through_a_gateway(all_forms), strict=True)]
     rows: dict[str, Any] = {}
     for name, which in (("all", (True, False)), ("seen while it was made", (True,)), ("never seen", (False,))):
-        places = [place for place, form in enumerate(all_forms) if form.seen in which]
-        shown, struck = sum(leaked[place] for place in places), sum(hidden[place] for place in places)
-        rows[name] = {"messages": len(places), "in a later prompt": shown, "masked in the record": struck}
-    missed = [
-        form.text
-        for form, is_hidden, is_leaked in zip(all_forms, hidden, leaked, strict=True)
-        if form.seen and (is_leaked or not is_hidden)
-    ]
+        some = [one for one in found if one[0] in which]
+        shown, struck = sum(leaked for _, leaked, _ in some), sum(hidden for _, _, hidden in some)
+        rows[name] = {"messages": len(some), "in a later prompt": shown, "masked in the record": struck}
     words = {}
     for path in map(Path, filter(None, ordinary.split(","))):
         counts = [words_masked(line) for line in path.read_text("utf-8", "replace").splitlines()]
         words[path.name] = {"masked": sum(one for one, _ in counts), "words": sum(every for _, every in counts)}
-    return {"forms": rows, "missed of those seen": missed, "ordinary": words}
+    return {"forms": rows, "ordinary": words}
 
 
 def show(result: dict[str, Any]) -> None:
-    rows = [
-        (
-            name,
-            str(row["messages"]),
-            str(row["in a later prompt"]),
-            share_of(row["masked in the record"], row["messages"]),
-        )
-        for name, row in result["forms"].items()
-    ]
+    rows = []
+    for name, row in result["forms"].items():
+        struck = share_of(row["masked in the record"], row["messages"])
+        rows.append((name, row["messages"], row["in a later prompt"], struck))
     print_markdown(("forms", "messages", "in a later prompt", "masked in the record"), rows)
     print({key: value for key, value in result.items() if key != "forms"})
 

@@ -3,7 +3,6 @@
     git clone https://github.com/danny911kr/REALTALK     # and the others that the program names
     python benchmarks/memory_questions.py --data FOLDER_OF_THE_CLONES
     python benchmarks/memory_questions.py --data FOLDER --sets locomo --parts
-    python benchmarks/memory_questions.py --data FOLDER --sets locomo --embedders wordllama hash
 
 Each note is a shared skill of its speaker or article. R@10 is the share of the evidence among the first ten hits, MRR
 the reciprocal rank of the first hit that is evidence. BM25 is that of the package bm25s, with its stop words and
@@ -14,8 +13,7 @@ Settings were chosen on `--sets choosing`: the first five conversations of LoCoM
 Russian and Chinese, and two of these beside private notes from LoCoMo. All others were looked at afterwards
 (`--sets reporting`).
 
-`--parts` changes or turns off parts of the score, `--embedders` compares embedders, and how long they take for 100,000
-texts.
+`--parts` changes or turns off parts of the score, `--embedders` compares several, also in CPU time.
 """
 
 from __future__ import annotations
@@ -51,7 +49,6 @@ BASELINES = ("BM25", "vectors", "RRF")
 DEFAULTS = GraphSettings()
 TERMS = ("owner_weight", "user_weight", "community_weight", "complement_boost", "conflict_weight", "neighbour_weight")
 NO_GRAPH = replace(DEFAULTS, **dict.fromkeys(TERMS, 0.0))  # type: ignore[arg-type]
-VARIANTS = {"skill graph": DEFAULTS}
 PARTS = {
     "without terms of the graph": NO_GRAPH,
     "words alone": replace(NO_GRAPH, query_similarity="words"),
@@ -73,22 +70,21 @@ Answer = Callable[[Asked], Sequence[str]]
 class Figures:
     """What one system reached at each question."""
 
-    found: dict[int, list[float]] = field(default_factory=lambda: {depth: [] for depth in (1, 5, K)})
+    found: list[float] = field(default_factory=list)
     reciprocal: list[float] = field(default_factory=list)
 
     def ask(self, world: World, answer: Answer) -> None:
         for asked in world.questions:
             hits = answer(asked)
-            for depth, values in self.found.items():
-                values.append(len(asked.wanted.intersection(hits[:depth])) / len(asked.wanted))
+            self.found.append(len(asked.wanted.intersection(hits[:K])) / len(asked.wanted))
             self.reciprocal.append(next((1 / place for place, hit in enumerate(hits, 1) if hit in asked.wanted), 0.0))
 
     def record(self, first: Figures) -> dict[str, Any]:
         """The figures, also as differences from those of the first system."""
         return {
-            **{f"R@{depth}": mean_of(values) for depth, values in self.found.items()},
+            "R@10": mean_of(self.found),
             "MRR": mean_of(self.reciprocal),
-            "R@10 beyond the first": difference_of(self.found[K], first.found[K]),
+            "R@10 beyond the first": difference_of(self.found, first.found),
             "MRR beyond the first": difference_of(self.reciprocal, first.reciprocal),
         }
 
@@ -120,9 +116,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     rows, texts = [], list[str]()
     for chosen in sets_below(options.data, _names(options.sets)):
         worlds = list(chosen.read(options.data / chosen.path))
-        if chosen.name == "locomo" and not options.worlds:
+        if chosen.name == "locomo":
             worlds = worlds[:HALF] if choosing else worlds[HALF:]
-        worlds = worlds[: options.worlds or None]
         texts = texts or [note.text for world in worlds for note in world.notes.values()]
         print(f"{chosen.name}: {sum(len(world.questions) for world in worlds)} questions", file=sys.stderr)
         found = _graphs(chosen, worlds, embedders, PARTS if options.parts else {})
@@ -145,7 +140,7 @@ def _graphs(
 ) -> dict[str, Figures]:
     """The skill graph in its variants and with other embedders, beside the baselines."""
     (_, first), *others = embedders.items()
-    variants = VARIANTS | parts
+    variants = {"skill graph": DEFAULTS, **parts}
     found = {name: Figures() for name in (*variants, *BASELINES, *(f"skill graph, {name}" for name, _ in others))}
     for world in worlds:
         for name, answer in _baselines(world, chosen.language, first).items():
@@ -166,7 +161,7 @@ def remembered(graph: SkillGraph, world: World) -> Answer:
 
 
 def _baselines(world: World, language: str, embedder: EmbeddedOnce) -> dict[str, Answer]:
-    """Three ways to ask. Each looks at what the asking person may see."""
+    """Ways to ask that look at what the asking person may see."""
     private = any(note.visibility == "private" for note in world.notes.values())
 
     @cache
@@ -211,7 +206,7 @@ def _words(text: str, language: str) -> list[str]:
     """The terms of a baseline that somebody would write in an afternoon."""
     words = re.findall(r"\w+", text.casefold())
     if language:
-        return [_stem(language, word) for word in words if word not in _stop_words(language)] or words
+        return [_stemmer(language)(word) for word in words if word not in _stop_words(language)] or words
     return [
         pair for word in words for pair in ([word] if word.isascii() or len(word) < 2 else map("".join, pairwise(word)))
     ]
@@ -227,15 +222,10 @@ def _stop_words(language: str) -> frozenset[str]:
 
 
 @cache
-def _stem(language: str, word: str) -> str:
-    return str(_stemmer(language).stemWord(word))
-
-
-@cache
-def _stemmer(language: str) -> Any:
+def _stemmer(language: str) -> Callable[[str], str]:
     import snowballstemmer
 
-    return snowballstemmer.stemmer(language)
+    return cache(snowballstemmer.stemmer(language).stemWord)
 
 
 def _cost(name: str, texts: Sequence[str]) -> float:
@@ -259,7 +249,6 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         data=(Path, "folder in which the sets' repositories were cloned"),
         embedders=["wordllama"],
         parts=(False, "also change parts of the score, or turn them off"),
-        worlds=(0, "of each set; 0 for all"),
     )
     names = [one.name for one in SETS]
     parser.add_argument("--sets", nargs="+", choices=["choosing", "reporting", *names], default=["reporting"])

@@ -1,16 +1,15 @@
 """Users whose rewards have different centres and scales: how far off are advantages, and what is learned from them?
 
-    python benchmarks/optimizers_bias.py                     # docs/results/optimizers.md, some ten minutes
+    python benchmarks/optimizers_bias.py                     # some ten minutes
     python benchmarks/optimizers_bias.py --worlds stars --groups 1 2 --seeds 4 --updates 40
-    python benchmarks/optimizers_bias.py --json
 
 The one rule: every optimizer is the one that a training uses, on the same users, tasks and number of answers (32 in
 each update, however they are grouped). How large its steps are is tuned for each of them alike, on other seeds than
 those that are measured, on a grid that is followed until its best rate lies inside.
 
 A task has six answers with four features each. How good an answer is depends on its features and is the same for all;
-how much a user likes it depends on that user's taste. Both are higher or lower for some tasks than for others. What a
-user says of an answer depends on the world:
+how much a user likes it depends on that user's taste. Both are higher or lower for some tasks than for others. What is
+said of an answer depends on the world:
 
     stars       centre + scale x (liking + noise); centres (normal, 3) and scales (log-normal, 1) differ between users
     thumbs      up or down, by lenient and harsh people; and so is what is said of how good it is
@@ -22,11 +21,11 @@ known: half the quality above what the policy gets for this user and task, half 
 
     error       how far the advantage of a sample is off the truth, over many draws of what it is compared with, in
                 units of the true advantages, after each optimizer was multiplied by the one factor that suits it best
-    reached     what the policy gets after training, from 0 (choosing by chance) to 1 (always the best)
-    on the way  the mean of that after each quarter of the training: who learns from fewer answers is ahead here
+    on the way  what the policy gets, from 0 (choosing by chance) to 1 (always the best), as the mean after each quarter
+                of the training: who learns from fewer answers is ahead here
 
-The optimizer `oracle` is told the truth. `empirical_bayes` is "nearer by" the paired difference in error, and "ahead
-by" that on the way. Intervals are 95%, bootstrapped over seeds.
+The optimizer `oracle` is told the truth. `empirical_bayes` is "ahead by" the paired difference on the way. Intervals
+are 95%, bootstrapped over seeds.
 """
 
 from __future__ import annotations
@@ -61,9 +60,8 @@ FEATURES, ANSWERS, NOISE = 4, 6, 0.5
 SAMPLES = 32
 """In each update."""
 START, TUNING_SEEDS = 0.2, 3
-FIGURES = ("error", "reached", "on the way")
+FIGURES = ("error", "on the way")
 OURS, ORACLE = "empirical_bayes", "oracle"
-DIFFERENCES = ("nearer by", "ahead by")
 
 OPTIMIZERS: dict[str, tuple[str, dict[str, object]]] = {
     OURS: (OURS, {}),
@@ -87,11 +85,7 @@ class World:
     thumbs: bool = False
 
 
-WORLDS = {
-    "stars": World(),
-    "thumbs": World(centre=1.0, scale=0.0, thumbs=True),
-    "many": World(users=400),
-}
+WORLDS = {"stars": World(), "thumbs": World(centre=1.0, scale=0.0, thumbs=True), "many": World(users=400)}
 GROUPS = ("1", "2", "4", "8", "mixed")
 
 
@@ -251,14 +245,13 @@ def error(seed: int, world: str, group: str, name: str, draws: int) -> float:
     chances = policy.chances(tasks, simulation.people)
     said = simulation.sample(tasks, chances, generator)
     truth = simulation.firsts(simulation.truth(tasks, chances, said, _units(simulation, policy, tasks)))
-    first = (simulation.firsts(said[0]), simulation.firsts(said[1]), simulation.firsts(said[2]))
+    first: Any = tuple(map(simulation.firsts, said))
     found = np.empty((draws, len(truth)))
     for draw in range(draws):
         batch()
         state = optimizer.state()
-        found[draw] = simulation.firsts(
-            simulation.advantages(optimizer, tasks, simulation.sample(tasks, chances, generator, first))
-        )
+        others = simulation.sample(tasks, chances, generator, first)
+        found[draw] = simulation.firsts(simulation.advantages(optimizer, tasks, others))
         optimizer.restore(state)  # a sample that is noted again and again is no part of anybody's history
     size = float((found * found).sum())
     found *= float((found * truth).sum()) / size if size else 0.0
@@ -359,7 +352,6 @@ def _row(job: tuple[str, str, str], seeds: Sequence[int], updates: int, draws: i
         "optimizer": name,
         "rate": rate,
         "on the way": [float(np.mean(course)) for course in courses],
-        "reached": [course[-1] for course in courses],
         "error": [error(seed, world, group, name, draws) for seed in seeds] if draws else [0.0] * len(seeds),
     }
 
@@ -370,7 +362,6 @@ def compared(rows: Rows) -> Rows:
     for row in rows:
         own = ours.get((row["world"], row["group"]), row)
         if own is not row:
-            row["nearer by"] = str(paired_difference(row["error"], own["error"]))
             row["ahead by"] = str(paired_difference(own["on the way"], row["on the way"]))
     return rows
 
@@ -378,13 +369,13 @@ def compared(rows: Rows) -> Rows:
 def show(rows: Rows) -> None:
     for world, group in dict.fromkeys((row["world"], row["group"]) for row in rows):
         some = [row for row in rows if (row["world"], row["group"]) == (world, group)]
-        print(f"\n{world}, groups of {group}, {len(some[0]['reached'])} seeds\n")
+        print(f"\n{world}, groups of {group}, {len(some[0]['on the way'])} seeds\n")
         cells = []
         for row in some:
             figures = [bootstrap(row[name]) for name in FIGURES]
             shown = [f"{figure.estimate:.3f} ± {figure.margin:.3f}" for figure in figures]
-            cells.append([row["optimizer"], f"{row['rate']:g}", *shown, *(row.get(name, "") for name in DIFFERENCES)])
-        print_markdown(["optimizer", "rate", *FIGURES, *DIFFERENCES], cells)
+            cells.append([row["optimizer"], f"{row['rate']:g}", *shown, row.get("ahead by", "")])
+        print_markdown(["optimizer", "rate", *FIGURES, "ahead by"], cells)
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:

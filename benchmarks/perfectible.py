@@ -1,7 +1,6 @@
 """Tasks that a model solves in some of its tries can be learned to perfection: which optimizer gets there?
 
     python benchmarks/perfectible.py --work FOLDER                          # sums, by the model tiny-sums
-    python benchmarks/perfectible.py --work FOLDER --optimizers grpo dapo --updates 40
 
 From many questions the program keeps those that the model solves in 20 to 80% of its tries: none of them is too hard,
 and none is done. What is measured is the share of these very tasks that is solved after training on them. A sound
@@ -83,13 +82,10 @@ def write(folder: Path, rows: Sequence[dict[str, Any]], tries: int) -> None:
         (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*rows] * times), "utf-8")
 
 
-def read(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "train.jsonl").read_text("utf-8").splitlines()]
-
-
 def solved(folder: Path, seed: int, policy: str = "tiny") -> list[float]:
     """The share of its tries in which each task is solved, by the untrained model or by a training's."""
-    rows, count = read(folder), len((folder / "test.jsonl").read_text("utf-8").splitlines())
+    lines, tried = ((folder / f"{split}.jsonl").read_text("utf-8").splitlines() for split in ("train", "test"))
+    rows, count = list(map(json.loads, lines)), len(tried)
     settings = settings_of(folder) | (UNTRAINED if policy == "tiny" else {})
     played = agentfw.run(
         "questions", policy=policy, reward=correct, episodes=count, seed=seed, settings=settings, runs=folder / "runs"
@@ -104,6 +100,9 @@ def solved(folder: Path, seed: int, policy: str = "tiny") -> list[float]:
 def measured(name: str, folder: Path, options: Any) -> dict[str, Any]:
     """Train on the set and play it again; or read what was measured before."""
 
+    settings = {"tasks": options.tasks, "samples": options.samples, "evaluation.tasks": 8, "learner.weights": "all"}
+    settings |= {"evaluation.every": options.updates, "learner.learning_rate": options.rate, "learner.tokens": 16384}
+
     def find() -> list[float]:
         training = agentfw.train(
             "questions",
@@ -113,15 +112,7 @@ def measured(name: str, folder: Path, options: Any) -> dict[str, Any]:
             reward=correct,
             updates=options.updates,
             seed=options.seed,
-            settings=settings_of(folder)
-            | UNTRAINED
-            | {
-                "tasks": options.tasks,
-                "samples": options.samples,
-                "evaluation.tasks": 8,
-                "evaluation.every": options.updates,
-            }
-            | {"learner.weights": "all", "learner.learning_rate": options.rate, "learner.tokens": 16384},
+            settings=settings_of(folder) | UNTRAINED | settings,
             runs=folder / "runs",
         )
         return solved(folder, options.seed + 1, str(training.path))

@@ -1,29 +1,20 @@
 """The preference model: do its branches find the cause of a like, and how does it rank films beside LightGCN?
 
     python benchmarks/preference.py causes
-    python benchmarks/preference.py causes --seeds 2 --users 200 --json
     python benchmarks/preference.py movielens --seeds 5
     python benchmarks/preference.py movielens --split cold
-    python benchmarks/preference.py movielens --data FOLDER --json
 
 `causes` generates likes whose causes are known. Each user has a favourite topic and a share of likes that come from
 popularity instead. A like of interest is of the topic, no matter who else likes the item. A like of conformity is of a
-popular item, no matter its topic. Topic and popularity of an item are independent. The more the standardised score of
-the interest branch exceeds that of the conformity branch, the more a like counts as interest. The model sees only users
-and items; causes are used for the evaluation alone. The figure is the area under the ROC curve, with a bootstrapped 95%
-interval over the seeds. The target is at least 0.8 for the branches, and no better than chance without weighting.
-
-| row | what classifies the likes |
-| --- | --- |
-| branches | the model with its defaults |
-| without weighting | the same model without popularity weighting in both branches |
-| unpopularity alone | the number of other users who like the item; knows nothing about the user |
-| the truth | topics, popularity and each user's share: the best possible on average |
+popular item, no matter its topic. The more the standardised score of the interest branch exceeds that of the conformity
+branch, the more a like counts as interest. The model sees only users and items. The figure is the area under the ROC
+curve, with a bootstrapped 95% interval over the seeds. The target is at least 0.8 for the branches, and no better than
+chance without weighting.
 
 `movielens` ranks the films of MovieLens-100k. Every side sees the same likes, stops early on the same validation likes,
 and is evaluated by the same code on the same test likes. Only items that a user liked in training are excluded from the
-ranking. A like is a rating of at least `--least-rating`. Of the likes drawn by intervention, half are the test and a
-quarter the validation; there the preference model ranks by interest.
+ranking. A like is a rating of at least 4. Of the likes drawn by intervention, half are the test and a quarter the
+validation; there the preference model ranks by interest.
 
 | split | what is held out |
 | --- | --- |
@@ -44,9 +35,9 @@ import time
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +48,8 @@ from agentfw_rewardmodels.preference.scoring import recall_and_ndcg, top
 
 TOPICS = 10
 COUNT = 20
+LEAST = 4.0
+"""A rating that is a like."""
 CACHE = Path.home() / ".cache" / "agentfw-benchmarks"
 USUAL = PreferenceSettings(device="cpu", batch=4096, learning_rate=5e-3)
 INTERVENED = replace(USUAL, rank_by="interest")
@@ -65,17 +58,15 @@ INTERVENED = replace(USUAL, rank_by="interest")
 # The causes of likes
 
 
-@dataclass(frozen=True, slots=True)
-class World:
+class World(NamedTuple):
     likes: list[tuple[str, str]]
     interested: np.ndarray[Any, np.dtype[np.bool_]]
     unpopularity: np.ndarray[Any, np.dtype[np.float64]]
     truth: np.ndarray[Any, np.dtype[np.float64]]
 
 
-def auc(scores: Sequence[float] | NDArray[Any], positive: Sequence[bool] | NDArray[np.bool_]) -> float:
+def auc(values: NDArray[Any], kinds: NDArray[np.bool_]) -> float:
     """Return how often a positive scores above a negative. Ties count half."""
-    values, kinds = np.asarray(scores, np.float64), np.asarray(positive, bool)
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
     ranks = (np.cumsum(counts) - (counts - 1) / 2)[places]
     above = int(kinds.sum())
@@ -125,8 +116,8 @@ def causes(users: int, items: int, likes: int, seeds: int, settings: PreferenceS
         for row, value in {
             "branches": branches(made, seeded),
             "without weighting": branches(made, replace(seeded, popularity_weighting=False)),
-            "unpopularity alone": auc(made.unpopularity, made.interested),
-            "the truth": auc(made.truth, made.interested),
+            "unpopularity alone": auc(made.unpopularity, made.interested),  # knows nothing about the user
+            "the truth": auc(made.truth, made.interested),  # topics, popularity and shares: the best possible
         }.items():
             figures.setdefault(row, []).append(value)
     rows = [{"row": name, "auc": mean_of(values), "values": values} for name, values in figures.items()]
@@ -140,15 +131,13 @@ def causes(users: int, items: int, likes: int, seeds: int, settings: PreferenceS
 Likes = list[tuple[str, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+class Split(NamedTuple):
     train: Likes
     validation: Likes
     test: Likes
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(NamedTuple):
     likes: Likes
     profiles: dict[str, dict[str, str]]
 
@@ -174,11 +163,11 @@ def rows(path: Path) -> list[dict[str, str]]:
     return [dict(zip(names, line.split("\t"), strict=True)) for line in lines[1:]]
 
 
-def load(where: Path, name: str, least: float) -> Data:
+def load(where: Path, name: str) -> Data:
     likes = [
         (row["user_id"], row["item_id"])
         for row in rows(where / f"{name}.inter")
-        if "rating" not in row or float(row["rating"]) >= least
+        if float(row.get("rating", LEAST)) >= LEAST
     ]
     people = where / f"{name}.user"
     profiles = {
@@ -326,7 +315,7 @@ def cold(data: Data, seed: int, settings: PreferenceSettings) -> dict[str, dict[
 
 
 def films(options: argparse.Namespace) -> dict[str, Any]:
-    data = load(folder(options.data), options.name, options.least_rating)
+    data = load(folder(options.data), options.name)
     results: dict[str, Any] = {}
     for name in [options.split] if options.split else ["usual", "intervened", "cold"]:
         figures: dict[str, list[dict[str, float]]] = {}
@@ -351,9 +340,8 @@ def sides(name: str, data: Data, seed: int, options: argparse.Namespace) -> list
     found = []
     for side, run in work.items():
         began = time.process_time()
-        figures = {**run(), "seconds": time.process_time() - began}
-        print(f"{name}, seed {seed}, {side}: {figures}", file=sys.stderr, flush=True)
-        found.append((side, figures))
+        found.append((side, {**run(), "seconds": time.process_time() - began}))
+        print(f"{name}, seed {seed}, {side}: {found[-1][1]}", file=sys.stderr, flush=True)
     return found
 
 
@@ -388,7 +376,6 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         likes=(24, "likes per user"),
         data=("", "data directory; default: download the data"),
         name=("ml-100k", "name of the files in that directory"),
-        least_rating=4.0,
         seeds=5,
         first_seed=0,
         epochs=USUAL.epochs,

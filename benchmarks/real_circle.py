@@ -2,14 +2,10 @@
 
     python benchmarks/real_circle.py --work FOLDER                # serve, then train, then serve what was trained
     python benchmarks/real_circle.py --work FOLDER --learn        # it learns while it serves
-    python benchmarks/real_circle.py --work FOLDER --model path/to/model --json
     python benchmarks/real_circle.py --work FOLDER --own          # who gets a version of their own (--learn-own)
 
-Everything goes through the command line and HTTP, as a user would do it:
-
-    agentfw serve --set policy.model=MODEL --set policy.template=plain --memory none
-    agentfw train --from RUN --optimizer kto
-    agentfw serve --policy RUN --memory none
+Everything goes through the command line and HTTP, as a user would do it: `agentfw serve`, `agentfw train --from RUN
+--optimizer kto`, `agentfw serve --policy RUN`.
 
 Simulated users ask short questions, and like answers of at most --words words, which nobody tells the model: two of the
 four examples in the prompt are long. What is measured is the share of liked answers of users whose questions were not
@@ -19,9 +15,9 @@ version has passed its test and its trial. The model is that of additions.py.
 With `--own`, the model is tiny-assistant, and a third of the people likes the opposite of the others: answers that
 don't say they are done. No prompt shows it. Each rates --conversations answers, the trainer does its work, and all of
 it is done a second time. What it brings is measured on fresh questions, which each person asks under their own name,
-and once more as somebody who gets what all others get. Then half of those people are forgotten, the trainer makes what
-is left to make, and each served version is asked for the answers that these people had rated and versions learned from.
-Are they likelier, compared with the policy as it came, than answers to strangers that nobody rated? 0.5 is chance.
+and once more as somebody who gets what all others get. Then half of those people are forgotten. Are the answers that
+they had rated likelier to the served versions, compared with the policy as it came, than answers to strangers that
+nobody rated? 0.5 is chance.
 """
 
 from __future__ import annotations
@@ -34,7 +30,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -48,7 +44,6 @@ from agentfw_plugins.gateway.learning.making import Making
 from agentfw_plugins.gateway.learning.ratings import Rating, fresh, read_ratings
 from agentfw_plugins.gateway.learning.trainer import attempt
 from agentfw_plugins.gateway.learning.version_file import VersionFile, named
-from agentfw_plugins.models import locate
 
 SHOWN = """Question: What do cows eat?
 Answer: Cows eat grass, hay and other plants that grow on a farm.
@@ -76,6 +71,7 @@ FOLLOWS = 20.0
 """Seconds in which the gateway follows, on a busy machine: it loads the model once more."""
 
 
+SERVED = ("--served-name", "any", "--memory", "none")
 SPEC = """
 environment = {{ name = "from_feedback", settings = {{ answers = "rated" }} }}
 policy = "transformers"
@@ -93,8 +89,7 @@ samples = 1
 class Service:
     """A gateway in a process of its own, with these options of `agentfw serve`."""
 
-    def __init__(self, runs: Path, *serves: str) -> None:
-        options = ("--served-name", "any", "--memory", "none", *serves)
+    def __init__(self, runs: Path, *options: str) -> None:
         self.process, self.url, self.run = serve(runs, *options)
         self.file = VersionFile(self.run)
 
@@ -110,6 +105,13 @@ class Service:
         return not state.rebuilds and fresh(ratings, state.since) < state.every
 
 
+def written_spec(options: argparse.Namespace) -> Path:
+    options.work.mkdir(parents=True, exist_ok=True)
+    spec: Path = options.work / "spec.toml"
+    spec.write_text(SPEC.format(rate=options.rate, updates=options.updates, tasks=options.tasks), "utf-8")
+    return spec
+
+
 def questions(draw: random.Random, trained: int, held_out: int, patterns: Sequence[str]) -> tuple[list[str], list[str]]:
     """Questions for the training, and about other things for the measurement."""
     things = THINGS.split()
@@ -121,27 +123,33 @@ def questions(draw: random.Random, trained: int, held_out: int, patterns: Sequen
     return draw.sample(parts[0], trained), draw.sample(parts[1], held_out)
 
 
+def answered(session: str, body: dict[str, Any], likes: Callable[[str], bool], *, rate: bool) -> tuple[float, str, str]:
+    """Whether the user likes the answer, 0 or 1, the answer, and the version that gave it."""
+    with httpx.Client(timeout=1800, trust_env=False) as client:
+        answer = client.post(f"{session}/v1/chat/completions", json=body).raise_for_status()
+        text = str(answer.json()["choices"][0]["message"]["content"]).strip()
+        if rate:
+            thumb = {"value": "up" if likes(text) else "down", "user": body["user"]}
+            client.post(f"{session}/feedback", json=thumb).raise_for_status()
+    return float(likes(text)), text, answer.headers.get("x-agentfw-version", "")
+
+
 def converse(
     url: str, asked: Sequence[str], options: argparse.Namespace, *, rate: bool, name: str
 ) -> tuple[list[float], list[str]]:
-    """One user for each question. Returns what each liked, 0 or 1, and was answered. Sessions begin with the name."""
+    """One user for each question. Returns what each liked, and was answered. Sessions begin with the name."""
 
-    def one(number: int) -> tuple[float, str]:
-        session, user = f"{url}/s/{name}-{number}", f"user-{number}"
+    def one(number: int) -> tuple[float, str, str]:
         said = [{"role": "user", "content": f"{SHOWN}Question: {asked[number]}\nAnswer:"}]
-        body = {"model": "base", "user": user, "messages": said, "max_tokens": options.tokens, "stop": ["\n"]}
-        with httpx.Client(timeout=1800, trust_env=False) as client:
-            answer = client.post(f"{session}/v1/chat/completions", json=body).raise_for_status()
-            text = str(answer.json()["choices"][0]["message"]["content"]).strip()
-            liked = 0 < len(text.split()) <= options.words
-            if rate:
-                thumb = {"value": "up" if liked else "down", "user": user}
-                client.post(f"{session}/feedback", json=thumb).raise_for_status()
-        return float(liked), text
+        body = {"model": "base", "user": f"user-{number}", "messages": said}
+        body |= {"max_tokens": options.tokens, "stop": ["\n"]}
+        return answered(
+            f"{url}/s/{name}-{number}", body, lambda text: 0 < len(text.split()) <= options.words, rate=rate
+        )
 
     with ThreadPoolExecutor(32) as pool:
         found = list(pool.map(one, range(len(asked))))
-    return [liked for liked, _ in found], [text for _, text in found]
+    return [liked for liked, _, _ in found], [text for _, text, _ in found]
 
 
 def train(runs: Path, recorded: Path, policy: Sequence[str], options: argparse.Namespace) -> str:
@@ -159,7 +167,7 @@ def circle(options: argparse.Namespace, policy: Sequence[str]) -> dict[str, Any]
     trained, held_out = questions(random.Random(options.seed), options.conversations, options.measured, ASKED)
 
     def served(asked: Sequence[str], name: str, *words: str) -> tuple[list[float], list[str], Path]:
-        service = Service(runs, *words)
+        service = Service(runs, *SERVED, *words)
         try:
             return *converse(service.url, asked, options, rate=name == "rated", name=name), service.run
         finally:
@@ -174,12 +182,10 @@ def circle(options: argparse.Namespace, policy: Sequence[str]) -> dict[str, Any]
 def while_it_serves(options: argparse.Namespace, policy: Sequence[str]) -> dict[str, Any]:
     draw, count = random.Random(options.seed), options.conversations
     rated, held_out = questions(draw, count * options.rounds, options.measured, (*ASKED, *MORE_ASKED))
-    options.work.mkdir(parents=True, exist_ok=True)
-    spec = options.work / "spec.toml"
-    spec.write_text(SPEC.format(rate=options.rate, updates=options.updates, tasks=options.tasks), "utf-8")
+    spec = written_spec(options)
     serves = ("--policy", "transformers", *policy, "--set", f"seed={options.seed}")
     learns = ("--learn", "--learn-every", str(options.every), "--learn-spec", str(spec))
-    service = Service(options.work, *serves, *learns)
+    service = Service(options.work, *SERVED, *serves, *learns)
     thumbs = list[float]()
     try:
         before, _ = converse(service.url, held_out, options, rate=False, name="before")
@@ -211,28 +217,16 @@ class Company:
         self.options, self.draw, self.asked = options, random.Random(options.seed), 0
         self.people = [f"person-{number}" for number in range(options.people)]
         self.contrary = set(self.people[: options.people // 3])
-        self.spec, self.seconds, self.trained = options.work / "spec.toml", 0.0, 0
-        options.work.mkdir(parents=True, exist_ok=True)
-        self.spec.write_text(SPEC.format(rate=options.rate, updates=options.updates, tasks=options.tasks), "utf-8")
+        self.spec, self.seconds, self.trained = written_spec(options), 0.0, 0
         self.runs = options.work / "runs"
         policy = ("--policy", "transformers", "--set", "policy.model=tiny-assistant", "--set", f"seed={options.seed}")
-        process, _, run = serve(self.runs, "--memory", "none", *policy)
-        self.file = VersionFile(run)
-        self.file.create()
-        with self.file.change() as state:
+        first = Service(self.runs, "--memory", "none", *policy)
+        first.file.create()
+        with first.file.change() as state:
             state.every, state.owns = 1, True
-        self._end(process)
-        self.start()
-
-    def start(self) -> None:
-        self.process, self.url, _ = serve(self.runs, "--resume", str(self.file.run))
-
-    def _end(self, process: subprocess.Popen[str]) -> None:
-        process.send_signal(signal.SIGINT)
-        process.communicate()
-
-    def end(self) -> None:
-        self._end(self.process)
+        first.end()
+        self.service = Service(self.runs, "--resume", str(first.run))
+        self.file = self.service.file
 
     def talk(self, asking: Mapping[str, str], count: int, *, rate: bool) -> dict[str, list[tuple[float, str]]]:
         """Conversations of people, each under a name. Returns whether they like what they hear, and its version."""
@@ -244,17 +238,13 @@ class Company:
 
         def one(job: tuple[str, str, str, int]) -> tuple[str, float, str]:
             name, person, what, number = job
-            body = {"model": "agentfw", "temperature": 1, "max_tokens": 60, "user": name}
+            body: dict[str, Any] = {"model": "agentfw", "temperature": 1, "max_tokens": 60, "user": name}
             body["messages"] = [{"role": "user", "content": what}]
-            session = f"{self.url}/s/c{number}"
-            with httpx.Client(timeout=1800, trust_env=False) as client:
-                answer = client.post(f"{session}/v1/chat/completions", json=body).raise_for_status()
-                text = str(answer.json()["choices"][0]["message"]["content"])
-                liked = (DONE in text) != (person in self.contrary)
-                if rate:
-                    thumb = {"value": "up" if liked else "down", "user": name}
-                    client.post(f"{session}/feedback", json=thumb).raise_for_status()
-            return name, float(liked), answer.headers["x-agentfw-version"]
+            session = f"{self.service.url}/s/c{number}"
+            liked, _, version = answered(
+                session, body, lambda text: (DONE in text) != (person in self.contrary), rate=rate
+            )
+            return name, liked, version
 
         found: dict[str, list[tuple[float, str]]] = {name: [] for name in asking}
         with ThreadPoolExecutor(32) as pool:
@@ -340,7 +330,7 @@ def own_versions(options: argparse.Namespace) -> dict[str, Any]:
             for area in company.likelier([own[user].name], [one for one in members if one.user == user], strangers)
         ]
     finally:
-        company.end()
+        company.service.end()
     for person in forgotten:
         command = [sys.executable, "-m", "agentfw", "serve", "forget", person, "--yes", "--runs", str(company.runs)]
         subprocess.run([*command, "--run", str(company.file.run)], check=True, stdout=subprocess.PIPE)
@@ -353,23 +343,16 @@ def own_versions(options: argparse.Namespace) -> dict[str, Any]:
         "rounds": rounds,
         "CPU seconds": company.seconds / max(1, company.trained),
         "bytes": max(sizes, default=0),
-        "base": (locate("tiny-assistant") / "model.safetensors").stat().st_size,
         "forgotten": forgotten,
         "served after": served,
-        "members": len(members),
-        "strangers": len(strangers),
         "before": triple_of(before or [0.5]),  # the policy as it came has learned from nobody
         "after": triple_of(rest or [0.5]),
     }
 
 
 def compared(before: Sequence[float], after: Sequence[float], texts: Sequence[str]) -> dict[str, Any]:
-    return {
-        "before": triple_of(before),
-        "after": triple_of(after),
-        "difference": difference_of(after, before),
-        "answers after": texts[:5],
-    }
+    figures = {"before": triple_of(before), "after": triple_of(after), "difference": difference_of(after, before)}
+    return {**figures, "answers after": texts[:5]}
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
@@ -394,9 +377,9 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     began = time.monotonic()
     if options.own:
         found = own_versions(options)
-        return tell({"seed": options.seed, **found, "minutes": (time.monotonic() - began) / 60}, options.json)
-    policy = ["--set", f"policy.model={folder_of(options.model)}", "--set", "policy.template=plain"]
-    found = (while_it_serves if options.learn else circle)(options, policy)
+    else:
+        policy = ["--set", f"policy.model={folder_of(options.model)}", "--set", "policy.template=plain"]
+        found = (while_it_serves if options.learn else circle)(options, policy)
     return tell({"seed": options.seed, **found, "minutes": (time.monotonic() - began) / 60}, options.json)
 
 

@@ -4,7 +4,7 @@
     python benchmarks/refresh.py --changed              # only those that are older than the code they measure
     python benchmarks/refresh.py --changed --run        # run these again; `git diff` shows the figures that differ
     python benchmarks/refresh.py quota kitchen --run    # run these two
-    python benchmarks/refresh.py quota --new benchmarks/quota.py --users 12
+    python benchmarks/refresh.py quota --new benchmarks/kills.py quota --users 12
 
 A program's result is kept in `results/` beside it, and pages take their figures from there. `--new` runs a program for
 the first time, with all options that follow.

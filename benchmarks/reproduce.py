@@ -17,6 +17,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -113,23 +115,16 @@ def recorded(change: Callable[[Any], None]) -> Callable[[Path, Path], None]:
 
 
 def locked(name: str, **values: str) -> Callable[[Path, Path], None]:
-    def change(run: Path, folder: Path) -> None:
-        edit(run / "package" / "lock.json", lambda lock: lock["distributions"][name].update(values))
-
-    return change
+    return lambda run, folder: edit(
+        run / "package" / "lock.json", lambda lock: lock["distributions"][name].update(values)
+    )
 
 
 def spec(path: str, value: object) -> Callable[[Path, Path], None]:
-    def change(run: Path, folder: Path) -> None:
-        def assign(about: Any) -> None:
-            *parents, last = path.split(".")
-            for parent in parents:
-                about = about[parent]
-            about[last] = value
-
-        edit(run / "run.json", assign)
-
-    return change
+    *parents, last = path.split(".")
+    return lambda run, folder: edit(
+        run / "run.json", lambda about: reduce(getitem, parents, about).update({last: value})
+    )
 
 
 def machine(**values: str) -> Callable[[Path, Path], None]:

@@ -1,7 +1,4 @@
-"""A base that is divided among processes (FSDP2 on gloo) beside one process: gradient, weights, memory, time.
-
-    python benchmarks/sharded.py
-    python benchmarks/sharded.py --precisions nf4 --processes 2 --layers 8 --json
+"""A base that is divided among processes (FSDP2 on gloo) beside one process: gradient, weights and memory.
 
 A Llama with drawn weights is trained for one update by 1, 2 and 4 processes of one thread, with few tokens at once.
 Told are the difference of the gradient's norm; the largest difference of an adapter's weight from the one that a single
@@ -19,7 +16,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -84,12 +80,10 @@ def one_rank(options: argparse.Namespace) -> None:
             peak[0] = max(peak[0], memory_of_this("RssAnon"))
 
     threading.Thread(target=watch, daemon=True).start()
-    began = time.perf_counter()
     figures = descent.learn([lessons], Loss(), 1)
-    seconds = time.perf_counter() - began
     watching.set()
     save_file(network.weights(), f"{options.out}/{options.rank}.safetensors")
-    print(json.dumps({"norm": figures["gradient_norm"], "memory": peak[0] - before, "seconds": seconds}))
+    print(json.dumps({"norm": figures["gradient_norm"], "memory": peak[0] - before}))
 
 
 def measured(given: dict[str, Any]) -> list[dict[str, Any]]:
@@ -121,13 +115,12 @@ def compared(options: argparse.Namespace) -> list[dict[str, Any]]:
         weights, embedded = count_weights(model), 2 * 2048 * 768
         for precision in options.precisions:
             base = WEIGHT[precision] * (weights - embedded) + 4 * embedded
-            alone: tuple[float, dict[str, Any]] | None = None
+            first: list[Any] = []
             for count in options.processes:
                 out = folder / f"{precision}-{count}"
                 found = measured({"model": str(model), "precision": precision, "count": count, "out": str(out)})
                 learned = load_file(out / "0.safetensors")
-                norm, first = found[0]["norm"], alone or (found[0]["norm"], learned)
-                alone = first
+                norm, first = found[0]["norm"], first or [found[0]["norm"], learned]
                 apart = max(float((learned[name] - first[1][name]).abs().max()) for name in learned) / RATE
                 rows.append(
                     {
@@ -136,7 +129,6 @@ def compared(options: argparse.Namespace) -> list[dict[str, Any]]:
                         "norm_apart": f"{abs(norm / first[0] - 1):.1e}",
                         "weights_apart": f"{apart:.1e}",
                         "memory": round(max(each["memory"] for each in found) / base, 2),
-                        "seconds": round(max(each["seconds"] for each in found), 1),
                     }
                 )
     return rows

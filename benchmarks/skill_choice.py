@@ -1,21 +1,17 @@
 """How well the right one of 5, 100 or 5,000 skills is chosen for a task.
 
-    python benchmarks/skill_choice.py --abcd shared/data/abcd
-    python benchmarks/skill_choice.py --skills FOLDER --tasks tasks.jsonl     # SKILL.md files that you have fetched
+    python benchmarks/skill_choice.py --abcd FOLDER
 
-A task has one right skill. The arms see names alone, names and descriptions, or the whole text; they search by BM25
-without stop words, by vectors, or with the skill graph. Two arms have also learned how earlier tasks went, and know
-whose task it is. `right first` is how often the first skill is the right one (precision at 1), `among 5` how
-often it is one of the first five (recall at 5), each with the 95% interval over tasks.
+A task has one right skill. The arms see names and descriptions, or the whole text; they search by BM25 without stop
+words, or with the skill graph. Two arms have also learned how earlier tasks went, and know whose task it is. `right
+first` is how often the first skill is the right one (precision at 1), `among 5` how often it is one of the first five
+(recall at 5), each with the 95% interval over tasks.
 
 Public skills come without tasks. So the skills are a stand-in: the procedures of ABCD (MIT), and to fill up, functions
 and classes of Python's standard library with their docstrings, which are far from the tasks and therefore easy to tell
 apart. A task is what the guidelines say of the customer ("The customer wants to upgrade to overnight shipping."), which
 no skill contains. Each procedure has two versions, for two offices, that differ in one sentence. For people of an
 office its own version is right: only the outcomes of earlier tasks tell, which are sentences of the procedure.
-
-A line of tasks.jsonl is {"text": ..., "skill": NAME, "user": ..., "earlier": true}; of the earlier ones the arm with
-outcomes learns that this skill was right.
 """
 
 from __future__ import annotations
@@ -25,6 +21,7 @@ import json
 import pkgutil
 import random
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -74,7 +71,7 @@ def procedures(folder: Path) -> tuple[list[Skill], list[Task]]:
             told = [text for action in one["actions"] for text in (action["text"], *action["subtext"])]
             wanted = [text for text in one["instructions"] if every[text] == 1 and "customer" in text.lower()]
             for office in OFFICES:
-                name = f"{_slug(subject)}-{office.lower()}"
+                name = f"{'-'.join(re.findall(r'[a-z0-9]+', subject.lower()))}-{office.lower()}"
                 body = "\n".join([*told, f"This is how it is done in {office}."])
                 skills.append(Skill(name, about["description"], body, subject))
                 for place, text in enumerate((*wanted, *told[::2])):
@@ -85,33 +82,20 @@ def procedures(folder: Path) -> tuple[list[Skill], list[Task]]:
 
 def docstrings() -> Iterator[Skill]:
     """Functions and classes of the standard library, each as a skill."""
-    for module in sorted(found.name for found in pkgutil.iter_modules() if found.name in _stdlib()):
+    there = {found.name for found in pkgutil.iter_modules()} & sys.stdlib_module_names - {*_SKIPPED}
+    for module in sorted(name for name in there if not name.startswith("_")):
         try:
             members = inspect.getmembers(import_module(module))
         except Exception:  # one that is of another system
             continue
         for name, member in members:
-            for path, one in [(name, member), *((f"{name}.{inner}", each) for inner, each in _methods(member))]:
+            inner = vars(member).items() if inspect.isclass(member) else ()
+            methods = [(f"{name}.{one}", each) for one, each in inner if callable(each) and not one.startswith("_")]
+            for path, one in [(name, member), *methods]:
                 text = inspect.getdoc(one) or ""
                 if not name.startswith("_") and len(text.split()) > 8:
                     first, _, rest = text.partition("\n")
                     yield Skill(f"{module}-{path}", first.strip(), rest.strip()[:_LONGEST], f"{module}.{path}")
-
-
-def _stdlib() -> set[str]:
-    import sys
-
-    return {name for name in sys.stdlib_module_names if not name.startswith("_")} - {*_SKIPPED}
-
-
-def _methods(member: object) -> list[tuple[str, object]]:
-    if not inspect.isclass(member):
-        return []
-    return [(name, one) for name, one in vars(member).items() if callable(one) and not name.startswith("_")]
-
-
-def _slug(text: str) -> str:
-    return "-".join(re.findall(r"[a-z0-9]+", text.lower()))
 
 
 def _terms(text: str) -> list[str]:
@@ -124,11 +108,6 @@ def _terms(text: str) -> list[str]:
     return found or ["-"]
 
 
-def text_of(skill: Skill, seen: str) -> str:
-    parts = {"names": (skill.name,), "descriptions": (skill.name, skill.description)}
-    return "\n".join(parts.get(seen, (skill.name, skill.description, skill.body)))
-
-
 Chosen = Callable[[Task], list[str]]
 """The names of the first five skills for a task."""
 
@@ -138,25 +117,22 @@ def arms(skills: Sequence[Skill], tasks: Sequence[Task], embedder: Embedder) -> 
     import bm25s
 
     names = [skill.name for skill in skills]
+    described = [f"{skill.name}\n{skill.description}" for skill in skills]
+    whole = [f"{text}\n{skill.body}" for text, skill in zip(described, skills, strict=True)]
+    index = bm25s.BM25()
+    index.index([_terms(text.replace("-", " ")) for text in described], show_progress=False)
 
-    def first(scores: Any) -> list[str]:
-        return [names[place] for place in np.argsort(-scores, kind="stable")[:FIRST]]
+    def by_words(task: Task) -> list[str]:
+        return [names[place] for place in np.argsort(-index.get_scores(_terms(task.text)), kind="stable")[:FIRST]]
 
-    for seen in ("names", "descriptions", "whole"):
-        texts = [text_of(skill, seen).replace("-", " ") for skill in skills]
-        index = bm25s.BM25()
-        index.index([_terms(text) for text in texts], show_progress=False)
-        vectors = embedder.embed(texts)
-        yield f"BM25, {seen}", lambda task, index=index: first(index.get_scores(_terms(task.text)))
-        yield f"vectors, {seen}", lambda task, rows=vectors: first(rows @ embedder.embed([task.text])[0])
-    for name, seen, learns in (
-        ("graph, descriptions", "descriptions", False),
-        ("graph, whole", "whole", False),
-        ("graph, descriptions and outcomes", "descriptions", True),
-        ("graph, whole and outcomes", "whole", True),
+    yield _PLAIN, by_words
+    for name, texts, learns in (
+        ("graph, descriptions", described, False),
+        (_BEST, described, True),
+        ("graph, whole and outcomes", whole, True),
     ):
         with SkillGraph.open(":memory:", tenant="choice", embedder=embedder) as graph:
-            added = graph.add_all(NewSkill(LIBRARY, text_of(one, seen), visibility="shared") for one in skills)
+            added = graph.add_all(NewSkill(LIBRARY, text, visibility="shared") for text in texts)
             ids = dict(zip(names, (skill.id for skill in added), strict=True))
             of_id = {one: name for name, one in ids.items()}
             if learns:
@@ -191,16 +167,20 @@ def measure(
         found: dict[str, list[tuple[float, float]]] = {}
         for number in range(_DRAWS if size < _FEW else 1):
             draw = random.Random(f"{seed}/{size}/{number}")
-            for name, rows in _answers(skills, tasks, fill, size, most, draw, embedder).items():
-                found.setdefault(name, []).extend(rows)
-        firsts = {name: [row[0] for row in rows] for name, rows in found.items()}
+            some = drawn(skills, fill, size, draw)
+            there = {skill.name for skill in some}
+            known = [task for task in tasks if task.skill in there]
+            asked = [task for task in known if not task.earlier]
+            asked = draw.sample(asked, min(most, len(asked)))
+            for name, choose in arms(some, known, embedder):
+                for task, chosen in ((task, choose(task)) for task in asked):
+                    row = float(chosen[:1] == [task.skill]), float(task.skill in chosen)
+                    found.setdefault(name, []).append(row)
+        firsts = {name: [first for first, _ in rows] for name, rows in found.items()}
         result[f"{size:,} skills"] = {
             "tasks": len(firsts[_BEST]),
             "arms": {
-                name: {
-                    figure: mean_of([row[place] for row in rows])
-                    for place, figure in enumerate(("right first", "among 5"))
-                }
+                name: {"right first": mean_of(firsts[name]), "among 5": mean_of([among for _, among in rows])}
                 for name, rows in found.items()
             },
             f"{_BEST} - {_PLAIN}": difference_of(firsts[_BEST], firsts[_PLAIN]),
@@ -208,56 +188,25 @@ def measure(
     return result
 
 
-def _answers(
-    skills: Sequence[Skill],
-    tasks: Sequence[Task],
-    fill: Sequence[Skill],
-    size: int,
-    most: int,
-    draw: random.Random,
-    embedder: Embedder,
-) -> dict[str, list[tuple[float, float]]]:
-    """Of each arm and task: whether the right skill is first, and whether it is among five."""
+def drawn(skills: Sequence[Skill], fill: Sequence[Skill], size: int, draw: random.Random) -> list[Skill]:
+    """So many skills, with all versions of a subject or none, and filled up where there are too few."""
     subjects = list(dict.fromkeys(skill.subject for skill in skills))
     versions = max(1, round(len(skills) / len(subjects)))
     kept = {*draw.sample(subjects, max(1, min(len(subjects), size // versions)))}
     some = [skill for skill in skills if skill.subject in kept]
-    some += draw.sample(fill, max(0, min(size - len(some), len(fill))))
-    there = {skill.name for skill in some}
-    known = [task for task in tasks if task.skill in there]
-    asked = [task for task in known if not task.earlier]
-    asked = draw.sample(asked, min(most, len(asked)))
-    return {
-        name: [
-            (float(found[:1] == [task.skill]), float(task.skill in found))
-            for found, task in ((choose(task), task) for task in asked)
-        ]
-        for name, choose in arms(some, known, embedder)
-    }
+    return some + draw.sample(fill, max(0, min(size - len(some), len(fill))))
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    options = Options(__doc__, sizes=[5, 100, 5_000], most=(200, "tasks of each size"), seed=1)
-    options.add_argument("--abcd", type=Path, help="folder with guidelines.json of ABCD")
-    options.add_argument("--skills", type=Path, help="folder of SKILL.md files")
-    options.add_argument("--tasks", type=Path, help="tasks for these skills")
-    given = options.parse_args(arguments)
-    if given.skills is not None and given.tasks is not None:
-        from agentfw_memory.graph.exchange.skill_folders import read_skill_folders
-
-        read = {one.name: one for one in read_skill_folders(given.skills)}
-        every = [Skill(one.name, one.description, one.body, one.name) for one in read.values()]
-        lines = map(json.loads, given.tasks.read_text("utf-8").splitlines())
-        tasks = [Task(line["text"], line["skill"], line.get("user", "-"), line.get("earlier", False)) for line in lines]
-        wanted = {task.skill for task in tasks}
-        skills = [one for one in every if one.name in wanted]
-        fill = [one for one in every if one.name not in wanted]
-    elif given.abcd is not None:
-        skills, tasks = procedures(given.abcd)
-        fill = list(docstrings())
-    else:
-        options.error("pass --abcd, or --skills and --tasks")
-    return tell(measure(skills, tasks, fill, given.sizes, given.most, given.seed), given.json)
+    given = Options(
+        __doc__,
+        abcd=(Path, "folder with guidelines.json of ABCD"),
+        sizes=[5, 100, 5_000],
+        most=(200, "tasks of each size"),
+        seed=1,
+    ).parse_args(arguments)
+    skills, tasks = procedures(given.abcd)
+    return tell(measure(skills, tasks, list(docstrings()), given.sizes, given.most, given.seed), given.json)
 
 
 if __name__ == "__main__":

@@ -1,19 +1,17 @@
 """How long a recall takes: beside a bare FAISS search, and of large and many tenants in a file or on PostgreSQL.
 
     python benchmarks/skill_graph_speed.py faiss
-    python benchmarks/skill_graph_speed.py faiss --sizes 10000 --queries 100 --json
     python benchmarks/skill_graph_speed.py file                       # a million skills in a file: half an hour
     python benchmarks/skill_graph_speed.py postgres --skills 30000    # starts a server in a folder
     python benchmarks/skill_graph_speed.py postgres --url postgresql://... --processes 8 --pause 2 --tenants 0
 
 `faiss`: all sides take turns in a random order, each with another query, because the second search for a query would
-find what it needs in the processor's cache. A ratio is that of the medians over the same queries. FAISS uses one thread
-on both sides. Ratios are of CPU time, because on a shared machine wall-clock time mostly measures interruptions.
-Wall-clock times are printed too. The bare search is that of FAISS's flat index, which compares all vectors as the graph
-does, and starts from a vector. A recall also embeds the query, decides what the user may see, adds the hop over time,
-computes the score and reads the skills. So the bare search is timed with embedding as well. `first` is a query whose
-skills weren't recalled in this process before, and `again` a repeated one. `after an add` is a repeated one before
-which a skill was added, so it also takes over the skill. The add isn't timed.
+find what it needs in the processor's cache. A ratio is that of the medians of CPU time over the same queries, with one
+thread on both sides. The bare search is that of FAISS's flat index, which compares all vectors as the graph does, and
+starts from a vector. A recall also embeds the query, decides what the user may see, adds the hop over time, computes
+the score and reads the skills. So the bare search is timed with embedding as well. `first` is a query whose skills
+weren't recalled in this process before, and `again` a repeated one. `after an add` is a repeated one before which a
+skill was added, so it also takes over the skill. The add isn't timed.
 
 In a `file`, one tenant is searched in memory; on `postgres` the database searches it, several processes recall at once,
 and what one adds another must recall at once. Each stage has processes of its own, so that peak memory is its own.
@@ -45,98 +43,109 @@ import numpy as np
 
 from agentfw_benchmarks import Options, answer_of, tell, timed
 from agentfw_benchmarks.postgres import processor_of, server
-from agentfw_benchmarks.skill_texts import DIMENSIONS, EMBEDDER, Texts, fill, users_of
-from agentfw_memory import GraphSettings, SkillGraph
+from agentfw_memory import GraphSettings, NewSkill, SkillGraph
 from agentfw_memory.graph.index.embedders import open_embedder
 
-Pair = tuple[float, float]
-
-K = 10
+K, ROUNDS = 10, 4
+PARTS = {"first": slice(0, 1), "again": slice(1, ROUNDS), "after an add": slice(ROUNDS, None)}
+"""Of the rounds beside FAISS, one of which follows the others."""
+DIMENSIONS = 384
+EMBEDDER = f"hash:{DIMENSIONS}"
 SMALL_EMBEDDER = "hash:256"
 SERVED = GraphSettings(in_memory_up_to=0)
 SERVER = ("maintenance_work_mem = '2GB'", "max_wal_size = '8GB'", "fsync = off")
 
 
+# Made-up skills, the same for every side
+
+
+class Texts:
+    """Texts of 14 words, some of which come often and most seldom; one seed, one row of texts."""
+
+    def __init__(self, seed: int) -> None:
+        self._generator = random.Random(seed)
+
+    def text(self) -> str:
+        return " ".join(f"w{min(2999, int(self._generator.paretovariate(0.7)))}" for _ in range(14))
+
+    def skills(self, count: int, *, users: int) -> list[NewSkill]:
+        draw = self._generator
+        return [
+            NewSkill(
+                f"user{draw.randrange(users)}",
+                self.text(),
+                (f"tool{draw.randrange(50)}",),
+                (f"scenario{draw.randrange(200)}",),
+                "shared" if draw.random() < 0.8 else "private",
+            )
+            for _ in range(count)
+        ]
+
+
+def fill(graph: SkillGraph, texts: Texts, count: int) -> float:
+    """Add so many skills of a team with a hundred each. Returns the seconds it took."""
+    sizes = [min(5000, count - start) for start in range(0, count, 5000)]
+    return sum(timed(graph.add_all, texts.skills(size, users=users_of(count))) for size in sizes)
+
+
+def users_of(count: int) -> int:
+    """How many users own so many skills."""
+    return max(1, count // 100)
+
+
 # Beside a bare search
 
 
-def bare_index(graph: SkillGraph) -> Any:
-    """All vectors in one index of FAISS."""
+def beside_faiss(size: int, queries: int, seed: int, folder: Path) -> dict[str, Any]:
     import faiss
 
-    index = faiss.IndexFlatIP(DIMENSIONS)
-    for batch in graph._rows.live():
-        index.add(batch.vectors)
-    return index
-
-
-def beside_faiss(size: int, queries: int, rounds: int, seed: int, folder: Path) -> dict[str, Any]:
     texts, users = Texts(seed), users_of(size)
     embedder = open_embedder(EMBEDDER)
     with SkillGraph.open(folder / f"{size}.db", tenant="team", embedder=EMBEDDER) as graph:
         fill(graph, texts, size)
         graph.prepare()
-        index = bare_index(graph)
+        index = faiss.IndexFlatIP(DIMENSIONS)
+        for batch in graph._rows.live():
+            index.add(batch.vectors)
         generator = random.Random(seed)
         asked = [(texts.text(), f"user{generator.randrange(users)}") for _ in range(queries)]
         warming = [(texts.text(), f"user{generator.randrange(users)}") for _ in range(2 * users)]
         for query, user in warming:
             graph.recall(query, user=user, k=K)
-        # Of each side, one list a round: (seconds by the clock, seconds of CPU) for each query.
-        seconds: dict[str, list[list[Pair]]] = {side: [] for side in ("bare", "bare, embedding", "ours")}
-        for turn in range(rounds + 1):
-            for side in seconds:
-                seconds[side].append([])
+        sides = ["bare", "bare, embedding", "ours"]
+        # Of each side, one list a round: CPU seconds for each query.
+        seconds: dict[str, list[list[float]]] = {side: [[] for _ in range(ROUNDS + 1)] for side in sides}
+        for turn in range(ROUNDS + 1):
             for place in range(queries):
-                sides = ["bare", "bare, embedding", "ours"]
                 generator.shuffle(sides)
                 for step, side in enumerate(sides):
                     query, user = asked[(place + step * queries // 3) % queries]
                     vector = embedder.embed([query])
-                    if turn == rounds and side == "ours":
+                    if turn == ROUNDS and side == "ours":
                         graph.add(owner=user, text=texts.text(), visibility=generator.choice(("private", "shared")))
-                    began, worked = time.perf_counter(), time.thread_time()
+                    began = time.thread_time()
                     if side == "ours":
                         graph.recall(query, user=user, k=K)
                     else:
                         index.search(embedder.embed([query]) if "embedding" in side else vector, K)
-                    seconds[side][turn].append((time.perf_counter() - began, time.thread_time() - worked))
+                    seconds[side][turn].append(time.thread_time() - began)
     return {
         "skills": size,
         "queries": queries,
-        "ms": {
-            "bare": _milliseconds(seconds["bare"]),
-            "bare, embedding": _milliseconds(seconds["bare, embedding"]),
-            "first": _milliseconds(seconds["ours"][:1]),
-            "again": _milliseconds(seconds["ours"][1:rounds]),
-            "after an add": _milliseconds(seconds["ours"][rounds:]),
-        },
+        "CPU ms": {side: 1000 * float(np.median(seconds[side])) for side in ("bare", "bare, embedding")}
+        | {side: 1000 * float(np.median(seconds["ours"][part])) for side, part in PARTS.items()},
         "ratios": {
-            f"{side}, against {other}": {
-                "CPU": _ratio(seconds["ours"][part], seconds[other][part], 1),
-                "clock": _ratio(seconds["ours"][part], seconds[other][part], 0),
-            }
-            for side, part in (
-                ("first", slice(0, 1)),
-                ("again", slice(1, rounds)),
-                ("after an add", slice(rounds, None)),
-            )
+            f"{side}, against {other}": _ratio(seconds["ours"][part], seconds[other][part])
+            for side, part in PARTS.items()
             for other in ("bare", "bare, embedding")
         },
     }
 
 
-def _milliseconds(rounds: list[list[Pair]]) -> dict[str, float]:
-    """Milliseconds: the median and the 95th of a hundred by the clock, and the median of CPU."""
-    clock, worked = (1000 * np.array([pair[place] for turn in rounds for pair in turn]) for place in (0, 1))
-    return {"p50": float(np.median(clock)), "p95": float(np.quantile(clock, 0.95)), "CPU p50": float(np.median(worked))}
-
-
-def _ratio(above: list[list[Pair]], below: list[list[Pair]], place: int) -> dict[str, float]:
-    """The ratio of the medians, with its 95% interval: pairs of the same query and round are drawn anew."""
-    one, other = (np.array([pair[place] for turn in side for pair in turn]) for side in (above, below))
-    generator = np.random.default_rng(7)
-    rows = generator.integers(0, len(one), (1000, len(one)))
+def _ratio(above: list[list[float]], below: list[list[float]]) -> dict[str, float]:
+    """The ratio of the medians of CPU time, with its 95% interval: pairs of the same query and round are drawn anew."""
+    one, other = (np.ravel(side) for side in (above, below))
+    rows = np.random.default_rng(7).integers(0, len(one), (1000, len(one)))
     low, high = np.quantile(np.median(one[rows], axis=1) / np.median(other[rows], axis=1), [0.025, 0.975])
     return {"median": float(np.median(one) / np.median(other)), "low": float(low), "high": float(high)}
 
@@ -161,7 +170,7 @@ def stage(name: str, where: str, options: argparse.Namespace) -> dict[str, Any]:
     with SkillGraph.open(where, tenant="large", embedder=SMALL_EMBEDDER, **settings) as graph:  # type: ignore[arg-type]
         if name == "add":
             there = graph.admin.stats().nodes["skill"] >= options.skills
-            added = 0.0 if there else sum(each for _, each in fill(graph, Texts(options.seed), options.skills))
+            added = 0.0 if there else fill(graph, Texts(options.seed), options.skills)
             return {"seconds": added, **used()}
         if name == "prepare":
             return {"seconds": timed(graph.prepare), **used()}
@@ -231,7 +240,6 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         __doc__,
         sizes=[10_000, 50_000],
         queries=(0, "default: 300 beside FAISS, 200 of a process"),
-        rounds=(4, "beside FAISS"),
         skills=(1_000_000, "number of skills of the large tenant"),
         processes=(1, "that recall at once"),
         pause=(0.0, "mean seconds between two recalls of a process"),
@@ -251,7 +259,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if options.what == "faiss":
-            asked = (options.queries, options.rounds, options.seed, folder)
+            asked = (options.queries, options.seed, folder)
             return tell({"k": K, "sizes": [beside_faiss(size, *asked) for size in options.sizes]}, options.json)
         result: dict[str, Any] = {"store": options.what, "skills": options.skills, "processes": options.processes}
         path = str(folder / "skills.db")

@@ -4,7 +4,6 @@ The one rule: both do the same work. Each side begins with the same adapter and 
 two gradients of the first step are compared; only the step is timed (forward, backward, clipping, AdamW).
 
     python benchmarks/trl_side_by_side.py
-    python benchmarks/trl_side_by_side.py --workload short --sides tree plain --repeats 5 --json
     python benchmarks/trl_side_by_side.py --shape 4b --precision nf4 --device cuda --tokens 16384
     python benchmarks/trl_side_by_side.py --whole path/to/gsm8k/train.jsonl --model path/to/model --seeds 1 2 3
 
@@ -16,14 +15,11 @@ Sides: `tree` and `plain` are agentfw's two packings, `trl` is TRL as it comes. 
 they, so that it is like with like.
 
 With `--whole`, each side trains a chat model by itself on the same sums of GSM8K, and updates are timed from the first
-sampled token to the version that is served: playing, learning, and, for agentfw, proving which weights are served. All
-samples are of the same prompts, rate, rank and temperature. The first update warms up. Samples share the examples in a
-prompt (`--shots`), and don't share long answers (`--answer`). With `--held-out`, both are asked sums that aren't among
-those trained on, before and after.
+sampled token to the version that is served: playing, learning, and, for agentfw, proving which weights are served. The
+first update warms up. With `--held-out`, both are asked sums that aren't among those trained on, before and after.
 
 Memory is the most that a step holds beyond what the process held before the first. Sides take turns, and a ratio is the
-median of the ratios within a repetition, with the least and the largest. CPU seconds are told beside the clock's: on a
-busy machine they are the steadier ones.
+median of the ratios within a repetition, with the least and the largest.
 """
 
 from __future__ import annotations
@@ -44,7 +40,7 @@ from typing import Any
 
 from agentfw.report.statistics import bootstrap
 from agentfw_benchmarks import Options, answer_of, make_model, memory_of_this, model_size, once, ratio_span, tell
-from agentfw_benchmarks.whole_trainings import MODULES, SAMPLES, train_whole
+from agentfw_benchmarks.whole_trainings import MODULES, QUIET, SAMPLES, train_whole
 
 OF_A_TASK = 16
 """Samples of each of the workload `tasks`. Of the one task of the others there are SAMPLES, as many as TRL computes at
@@ -57,9 +53,6 @@ SHAPES: dict[str, dict[str, Any]] = {
     "4b": model_size(hidden=2560, inner=9728, layers=36, heads=32, key_heads=8, vocab_size=151936)
     | {"head_dim": 128, "initializer_range": 0.02},
 }
-
-Row = tuple[list[int], list[int], list[int], float]
-"""Prompt, completion, which tokens of the completion were sampled, advantage."""
 
 
 def samples_of(workload: str, scale: float, tasks: int = 1) -> list[tuple[list[int], list[int]]]:
@@ -81,12 +74,6 @@ def advantage(number: int, workload: str) -> float:
     """Of a sample by its number. Those of a task add up to zero."""
     of_a_task = OF_A_TASK if workload == "tasks" else SAMPLES
     return number % of_a_task - (of_a_task - 1) / 2
-
-
-def rows_of(workload: str, scale: float, tasks: int) -> list[Row]:
-    """What TRL is handed: a row for each sample."""
-    samples = enumerate(samples_of(workload, scale, tasks))
-    return [(prompt, answer, [1] * len(answer), advantage(number, workload)) for number, (prompt, answer) in samples]
 
 
 # -- memory and time ---------------------------------------------------------------------------------------------------
@@ -144,6 +131,8 @@ def apart(one: Path, other: Path) -> float:
 
 
 def run_agentfw(options: argparse.Namespace) -> dict[str, Any]:
+    import torch
+
     from agentfw.optimizer import Loss
     from agentfw.seeds import Seeds
     from agentfw_plugins.learners.descent import Descent
@@ -163,8 +152,6 @@ def run_agentfw(options: argparse.Namespace) -> dict[str, Any]:
     )
     network = Network(settings, Seeds(7))
     network.take(network.read(Path(options.adapter)), as_start=True)
-    import torch
-
     descent = Descent(network, torch.optim.AdamW(network.parameters()), settings, 1e-5)
     lessons = [
         Lesson(TurnTokens(prompt, answer), advantage(number, options.workload), (), 0, 0)
@@ -191,22 +178,20 @@ def run_trl(options: argparse.Namespace) -> dict[str, Any]:
 
     from agentfw_plugins.models import load_base
 
-    rows = rows_of(options.workload, options.scale, options.tasks)
-    device = options.device
-    longest_prompt, longest = (max(len(row[part]) for row in rows) for part in (0, 1))
-    handed: dict[str, list[Any]] = {
-        name: [] for name in ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask", "tool_mask")
-    }
-    for prompt, completion, mask, _ in rows:
+    samples, device = samples_of(options.workload, options.scale, options.tasks), options.device
+    longest_prompt, longest = (max(len(sample[part]) for sample in samples) for part in (0, 1))
+    names = ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask")
+    handed: dict[str, list[Any]] = {name: [] for name in names}
+    for prompt, completion in samples:
         left, right = longest_prompt - len(prompt), longest - len(completion)
         handed["prompt_ids"].append([0] * left + prompt)
         handed["prompt_mask"].append([0] * left + [1] * len(prompt))
         handed["completion_ids"].append(completion + [0] * right)
         handed["completion_mask"].append([1] * len(completion) + [0] * right)
-        handed["tool_mask"].append(mask + [0] * right)
     tensors = {name: torch.tensor(values, device=device) for name, values in handed.items()}
-    tensors["advantages"] = torch.tensor([row[3] for row in rows], device=device)
-    tensors["num_items_in_batch"] = tensors["tool_mask"].sum()
+    advantages = [advantage(number, options.workload) for number in range(len(samples))]
+    tensors["advantages"] = torch.tensor(advantages, device=device)
+    tensors["num_items_in_batch"] = tensors["completion_mask"].sum()
 
     class Handed(GRPOTrainer):  # type: ignore[misc]
         def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
@@ -231,35 +216,28 @@ def run_trl(options: argparse.Namespace) -> dict[str, Any]:
         arguments = GRPOConfig(
             output_dir=folder,
             per_device_train_batch_size=SAMPLES,
-            gradient_accumulation_steps=len(rows) // SAMPLES,
+            gradient_accumulation_steps=len(samples) // SAMPLES,
             num_generations=SAMPLES,
             max_completion_length=longest,
             max_steps=options.steps,
             learning_rate=1e-5,
-            max_grad_norm=1.0,
             bf16=device == "cuda",
             use_cpu=device == "cpu",
             gradient_checkpointing=True,
-            save_strategy="no",
-            report_to=[],
             logging_steps=1,
-            disable_tqdm=True,
+            **QUIET,
         )
         trainer = Handed(
             model=model,
             reward_funcs=lambda completions, **_: [0.0] * len(completions),
             args=arguments,
-            train_dataset=Dataset.from_dict({"prompt": ["x"] * len(rows)}),
+            train_dataset=Dataset.from_dict({"prompt": ["x"] * len(samples)}),
             processing_class=AutoTokenizer.from_pretrained(options.model),
             callbacks=[Watch()],
         )
         trainer.train()
         norm = next(entry["grad_norm"] for entry in trainer.state.log_history if "grad_norm" in entry)
-    return {
-        "steps": meter.steps,
-        "gradient_norm": float(norm),
-        "computed": len(rows) * (longest_prompt + longest),
-    }
+    return {"steps": meter.steps, "gradient_norm": float(norm), "computed": len(samples) * (longest_prompt + longest)}
 
 
 # -- putting them side by side -----------------------------------------------------------------------------------------
@@ -313,7 +291,7 @@ def compare(workload: str, options: argparse.Namespace, model: Path) -> dict[str
             told = f"{last['seconds']:>8.2f} s{last['cpu_seconds']:>9.2f} s of CPU{last['memory_mb']:>8.0f} MiB"
             print(f"{workload:<16}{side:<10}{told}", file=sys.stderr)
     first = options.sides[0]
-    trained = sum(sum(row[2]) for row in rows_of(workload, options.scale, options.tasks))
+    trained = sum(len(answer) for _, answer in samples_of(workload, options.scale, options.tasks))
     rows = []
     for side, found in runs.items():
         row: dict[str, Any] = {"side": side, "trained": trained, "computed": found[0]["computed"]}
@@ -330,26 +308,25 @@ def compare_whole(options: argparse.Namespace) -> dict[str, Any]:
     """Each training is kept in the folder of work, so that the same command goes on after an interruption."""
     sides = [side for side in options.sides if side != "plain"]
     found: dict[str, list[dict[str, Any]]] = {side: [] for side in sides}
-    about = f"{options.updates} updates, {options.shots} shown, {options.answer} tokens"
+    about = f"{options.updates} updates, {options.answer} tokens"
     for seed in options.seeds:
         for side, some in found.items():
             kept = options.work / f"{side}, seed {seed}, {about}.json"
             words = ["--side", side, "--model", options.model, "--whole", options.whole, "--seed", seed]
             words += ["--adapter", options.work / f"before, {about}.json" if options.held_out else ""]
-            for name in ("updates", "shots", "answer", "threads"):
+            for name in ("updates", "answer", "threads"):
                 words += [f"--{name}", getattr(options, name)]
             environment = os.environ | {"OMP_NUM_THREADS": str(options.threads)}
             some.append(once(kept, partial(answer_of, __file__, *words, environment=environment)))
             told = " ".join(f"{one:.1f}" for one in some[-1]["updates"])
             print(f"seed {seed} {side}: {told} s of CPU an update", file=sys.stderr)
-    return {"whole": found, "updates": options.updates, "shots": options.shots, "answer": options.answer}
+    return {"whole": found, "updates": options.updates, "answer": options.answer}
 
 
 def show_whole(report: dict[str, Any]) -> None:
     found = report["whole"]
     first = next(iter(found))
-    told = f"{report['shots']} examples a prompt, answers of up to {report['answer']} tokens"
-    print(f"{report['updates']} updates, {told}")
+    print(f"{report['updates']} updates, answers of up to {report['answer']} tokens")
     for side, seeds in found.items():
         means = [statistics.mean(one["updates"]) for one in seeds]
         ratios = ratio_span(means, [statistics.mean(one["updates"]) for one in found[first]])
@@ -379,7 +356,6 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         whole=("", "train.jsonl of GSM8K, to compare whole trainings"),
         updates=(10, "of each whole training"),
         seeds=[1, 2, 3],
-        shots=(0, "examples in each prompt"),
         answer=(12, "maximum tokens of an answer"),
         work=(Path("beside-trl"), "folder that keeps whole trainings"),
         held_out=(False, "ask held-out sums before and after"),

@@ -1,8 +1,5 @@
 """Does the gateway count what the provider counts, and does a budget hold?
 
-    python benchmarks/usage.py
-    python benchmarks/usage.py --requests 100 --json
-
 A provider on this machine draws what each answer takes: new and cached tokens, tokens that are written to a cache for
 five minutes or an hour, and thoughts. It is asked through `agentfw serve` over chat completions, responses, messages
 and generateContent, half of the answers streamed, by users with keys, 16 at a time. What the ledger and the record say
@@ -27,8 +24,11 @@ from typing import Any
 
 import httpx
 
+from agentfw.runs import read_sessions
 from agentfw_benchmarks import TESTS, Options, tell
 from agentfw_benchmarks.gateways import serving
+from agentfw_plugins.gateway.keys import KeyFile
+from agentfw_plugins.hooks.ledger import FILE, Ledger
 
 sys.path.extend([str(TESTS), str(TESTS / "plugins" / "gateway")])
 
@@ -42,8 +42,6 @@ USERS = ("ada", "bob", "eve")
 @contextmanager
 def gateway_before(provider: Provider, folder: Path, *more: str) -> Iterator[tuple[str, Path, dict[str, str]]]:
     """A gateway before the provider: its address, the folder of its run and a key for each user."""
-    from agentfw_plugins.gateway.keys import KeyFile
-
     keys = KeyFile(folder / "keys.json")
     secrets = {user: keys.add(user) for user in USERS}
     settings = [f"policy.base_url={provider.url}", "policy.price_list=openai", 'policy.apis=["responses"]']
@@ -77,9 +75,6 @@ def ask(client: httpx.Client, protocol: str, *, key: str, streams: bool, session
 
 def compared(requests: int, seed: int, folder: Path) -> dict[str, Any]:
     """What the ledger and the record have, beside the bill."""
-    from agentfw.runs import read_sessions
-    from agentfw_plugins.hooks.ledger import FILE, Ledger
-
     draw = random.Random(seed)
     with counting(seed) as provider, gateway_before(provider, folder) as (url, run, secrets):
         asked = [(draw.choice([*MODELS]), draw.choice(USERS), draw.random() < 0.5) for _ in range(requests)]
@@ -93,22 +88,16 @@ def compared(requests: int, seed: int, folder: Path) -> dict[str, Any]:
     money = sum(Decimal(repr(row.money)) for row in rows.values())
     cents = sum((charge.money for charge in provider.charged), Decimal())
     users = Counter(user for _, user, _ in asked)
+    counted = {name: (row.prompt, row.sampled, row.cached, row.written) for name, row in rows.items()}
+    apart = [abs(ours - theirs) for model in bill for ours, theirs in zip(counted[model], bill[model], strict=True)]
+    charged = sum(sum(one[:2]) for one in bill.values())
     return {
         "requests": requests,
         "answered": statuses[200],
-        "protocols": len(MODELS),
         "streamed": sum(streams for _, _, streams in asked),
-        "tokens charged": sum(sum(one[:2]) for one in bill.values()),
-        "tokens off in the ledger": sum(
-            abs(ours - theirs)
-            for model, sums in bill.items()
-            for ours, theirs in zip(
-                (rows[model].prompt, rows[model].sampled, rows[model].cached, rows[model].written), sums, strict=True
-            )
-        ),
-        "tokens off in the record": abs(
-            sum((one.prompt or 0) + (one.sampled or 0) for one in turns) - sum(sum(one[:2]) for one in bill.values())
-        ),
+        "tokens charged": charged,
+        "tokens off in the ledger": sum(apart),
+        "tokens off in the record": abs(sum((one.prompt or 0) + (one.sampled or 0) for one in turns) - charged),
         "charged": round(float(cents), 2),
         "off by": round(float(abs(money - cents)), 6),
         "answers off by user": abs(users["ada"] - told["total"]["requests"]),
@@ -127,8 +116,6 @@ def _sums(charges: Sequence[Charge]) -> dict[str, tuple[int, int, int, int]]:
 
 def budgets(seed: int, folder: Path) -> dict[str, Any]:
     """By how much budgets are exceeded when everybody asks as much as they can at once."""
-    from agentfw_plugins.hooks.ledger import FILE, Ledger
-
     limits = {"ada": ("money", 0.2), "bob": ("tokens", 60_000), "eve": ("money", 0.0)}
     words = [f"hook.budget.keys.{user}.day_{unit}={most}" for user, (unit, most) in limits.items()]
     more = [word for each in words for word in ("--set", each)]
@@ -156,8 +143,7 @@ def budgets(seed: int, folder: Path) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = Options(__doc__, requests=1000, seed=7)
-    options = parser.parse_args(arguments)
+    options = Options(__doc__, requests=1000, seed=7).parse_args(arguments)
     with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
         found = compared(options.requests, options.seed, Path(first))
         found["budgets"] = budgets(options.seed, Path(second))

@@ -1,8 +1,5 @@
 """How often does a comparison of variants tell two apart, and how often does it where there is no difference?
 
-    python benchmarks/variants.py
-    python benchmarks/variants.py --simulations 50 --json
-
 Users are drawn with a liking of their own, and half of them get each variant. They lead 300 sessions in all, some of
 them many and others few, and rate answers in each. After each session the comparison of `agentfw serve variants` is
 looked at, and the first time that it is clear counts. Required: variants that differ by 0.15 in liking are told apart
@@ -102,8 +99,7 @@ def measured(simulations: int, seed: int) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = Options(__doc__, simulations=500, seed=7)
-    options = parser.parse_args(arguments)
+    options = Options(__doc__, simulations=500, seed=7).parse_args(arguments)
     return tell(measured(options.simulations, options.seed), options.json)
 
 

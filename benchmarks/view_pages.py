@@ -4,8 +4,7 @@
     python benchmarks/view_pages.py --live 200                         # a training of 200 updates, in Chromium
 
 The recording is a help desk whose users ask for one thing each, over the Python API. 500 of its sessions are played,
-and more have the same words under other numbers. Three things go wrong in it: one for one user, one comes from a
-memory, and one from a version.
+and more have the same words under other numbers. What it looks up fails for one user.
 
 Of each page the median of 7 requests is told, in seconds and in CPU seconds, with its size. `live` is the time from
 the moment that an update is in `updates.jsonl` until the page of the run counts it.
@@ -20,9 +19,9 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from agentfw import Generation, Message, Policy, Request
 from agentfw.episode import Call
@@ -33,7 +32,6 @@ from agentfw_benchmarks import AGENTFW, Options, tell
 from agentfw_plugins.view.app import Viewer
 from agentfw_plugins.view.index import Index
 
-Found = TypeVar("Found")
 PLAYED = 500
 ASKED = {
     "booking": "Please move my booking {} to Friday.",
@@ -61,8 +59,7 @@ class House(Memory):
 class Desk(Policy):
     """Looks up the booking, and answers by what it finds and remembers."""
 
-    def __init__(self, version: str) -> None:
-        self.version = version
+    version = "desk-v1"
 
     async def generate(self, request: Request) -> Generation:
         asked = next(one.content for one in reversed(request.messages) if one.role == "user")
@@ -76,7 +73,7 @@ class Desk(Policy):
         if "wifi" in asked:
             return self._said("You find the password on your key card.")
         if "invoice" in asked:
-            return self._said("" if self.version == "desk-v3" else f"The invoice for {number} is in your mail.")
+            return self._said(f"The invoice for {number} is in your mail.")
         return self._said(f"Booking {number} is on Friday now.")
 
     def _said(self, text: str, *calls: Call) -> Generation:
@@ -97,20 +94,17 @@ async def record(runs: Path, sessions: int) -> Path:
     async with LiveRun.create(parse_spec(spec), fresh_host(builtins=True), runs) as live:
         for number in range(sessions):
             kind, user = list(ASKED)[number % len(ASKED)], USERS[number // 4 % len(USERS)]
-            policy = Desk(f"desk-v{1 + 3 * number // sessions}")
             session = live.begin(f"desk-{number}", user=user)
             said = [Message("user", ASKED[kind].format(4000 + number))]
-            reply = await session.answer(said, [FIND], user=user, policy=policy)
+            reply = await session.answer(said, [FIND], user=user, policy=Desk())
             if reply.turn.calls:
                 result = f"Booking {4000 + number}, room {number % 40}, two nights"
                 if user == "dora":
                     result = f"Error: bookings of this house begin with D, and {4000 + number} doesn't"
                 said += [reply.message, Message("tool", result, answers="c1")]
-                reply = await session.answer(said, [FIND], user=user, policy=policy)
+                reply = await session.answer(said, [FIND], user=user, policy=Desk())
             if number % 3 == 0:
-                good = "30 days" not in reply.turn.text and "sorry" not in reply.turn.text and bool(reply.turn.text)
-                words = "It took three days!" if "30 days" in reply.turn.text and number % 5 < 2 else ""
-                session.feedback(1.0 if good else -1.0, words=words)
+                session.feedback(-1.0 if "sorry" in reply.turn.text else 1.0, words="It took three days!")
             await live.keep(session)
             await live.conclude(session)
         return live.folder.path
@@ -142,7 +136,6 @@ def pages(episodes: int) -> dict[str, Any]:
         index, began = Index(runs), time.process_time()
         index.refresh()
         cost = time.process_time() - began
-        size = sum(file.stat().st_size for file in runs.glob(f"{index.path.name}*"))
         host = fresh_host(builtins=True)
         rows = {}
         with TestClient(Viewer(index, host).app, base_url="http://127.0.0.1") as client:
@@ -169,7 +162,6 @@ def pages(episodes: int) -> dict[str, Any]:
         return {
             "episodes": episodes,
             "index CPU seconds per 1,000": round(1000 * cost / episodes, 3),
-            "index MB": round(size / 1e6),
             "rows": rows,
         }
 
@@ -196,11 +188,11 @@ def live(updates: int) -> dict[str, Any]:
         try:
             assert view.stdout is not None
             url = json.loads(b"".join(view.stdout.readline() for _ in range(3)))["url"]
-            file = _until(lambda: next(runs.glob("*/updates.jsonl"), None), training)
+            while (file := next(runs.glob("*/updates.jsonl"), None)) is None:
+                assert training.poll() is None, "the training has ended"
+                time.sleep(0.05)
             browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
             page = browser.new_page()
-            weights = list[tuple[str, int]]()
-            page.on("requestfinished", lambda one: weights.append((one.url, one.sizes()["responseBodySize"])))
             page.goto(f"{url}run/{file.parent.name}")
             shown = "() => Number((document.querySelector('.chip.live')?.innerText ?? '0').match(/\\d+/)[0])"
             written, seen, delays = 0, int(page.evaluate(shown)), list[float]()
@@ -219,33 +211,19 @@ def live(updates: int) -> dict[str, Any]:
             for process in (view, training):
                 process.terminate()
                 process.wait()
-        whole = [size for address, size in weights if not address.endswith("/news")]
         return {
             "updates": updates,
             "seen": len(delays),
             "median delay": round(statistics.median(delays), 2),
             "95th percentile": round(sorted(delays)[int(0.95 * len(delays))], 2),
             "longest": round(max(delays), 2),
-            "requests": len(weights),
-            "pages": len(whole),
-            "kB of the largest page": round(max(whole) / 1000),
-            "kB in all": round(sum(size for _, size in weights) / 1000),
         }
 
 
-def _until(found: Callable[[], Found | None], process: subprocess.Popen[bytes]) -> Found:
-    while (one := found()) is None:
-        assert process.poll() is None, "the training has ended"
-        time.sleep(0.05)
-    return one
-
-
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    options = Options(
-        __doc__,
-        episodes=100_000,
-        live=(0, "follow a training of this many updates instead"),
-    ).parse_args(arguments)
+    options = Options(__doc__, episodes=100_000, live=(0, "updates of a training to follow instead")).parse_args(
+        arguments
+    )
     return tell(live(options.live) if options.live else pages(options.episodes), options.json)
 
 

@@ -13,6 +13,7 @@ import pytest
 from pydantic import AliasChoices, Field, SecretStr, computed_field, field_validator
 
 from agentfw import Component, Settings, hookimpl
+from agentfw.errors import SettingsError
 from agentfw.host import Host
 from agentfw.memory import Memory, Query, Recollection
 from agentfw.runs.records.folder import RunFolder
@@ -151,3 +152,12 @@ def test_settings_that_can_not_be_as_they_were_are_noted(
     Run.open(RunFolder.open(run.folder.path), host)
 
     assert any("memory.odd has other settings than when the run began: flavour" in note for note in host.notes)
+
+
+def test_a_key_that_a_damaged_run_has_is_told_with_the_file(host: Host, tmp_path: Path) -> None:
+    run = create(host, tmp_path, {})
+    file = run.folder.path / "run.json"
+    file.write_text(file.read_text("utf-8").replace('"window"', '"windov"'), "utf-8")
+
+    with pytest.raises(SettingsError, match=r'run\.json\.windov: no such key; did you mean "window"?'):
+        Run.open(RunFolder.open(run.folder.path), host)

@@ -1,9 +1,5 @@
 """Runs coding agents in front of a provider of our own, and keeps what they ask.
 
-    with provider() as (url, asked):
-        program.run(url, ["Rename it.", "And the tests?"])
-    asked[0].body
-
 The provider speaks every protocol of agentfw. It answers with a line of text. Where `reads` names a
 file and the program offers a tool that reads files, it calls that first.
 """
@@ -48,6 +44,12 @@ class Program(NamedTuple):
     """The file of a repository that the program reads by itself."""
 
 
+OPENCODE = {
+    "npm": "@ai-sdk/openai-compatible",
+    "name": "own",
+    "options": {"baseURL": "{base}/v1", "apiKey": "sk-none"},
+    "models": {"gpt-5": {"name": "gpt-5"}},
+}
 PROGRAMS = {
     one.name: one
     for one in (
@@ -78,20 +80,7 @@ PROGRAMS = {
             ("opencode", "run", "-m", "own/gpt-5", "{text}"),
             ("--continue",),
             {"OPENCODE_CONFIG": "{home}/opencode.json", "OPENCODE_DISABLE_AUTOUPDATE": "1"},
-            {
-                "opencode.json": json.dumps(
-                    {
-                        "provider": {
-                            "own": {
-                                "npm": "@ai-sdk/openai-compatible",
-                                "name": "own",
-                                "options": {"baseURL": "{base}/v1", "apiKey": "sk-none"},
-                                "models": {"gpt-5": {"name": "gpt-5"}},
-                            }
-                        }
-                    }
-                )
-            },
+            {"opencode.json": json.dumps({"provider": {"own": OPENCODE}})},
         ),
         Program(
             "gemini-cli",
@@ -112,10 +101,9 @@ PROGRAMS = {
 }
 
 
-def ask(
-    program: Program, base: str, text: str, *, home: Path, work: Path, path: str = "", goes_on: bool = False
-) -> str:
-    """Let a program answer one message. Returns what it printed."""
+def ask(program: Program, base: str, text: str, *, work: Path, path: str, goes_on: bool = False) -> None:
+    """Let a program answer one message. The user's home is beside the folder of work."""
+    home = work.parent / "home"
     known = {"base": base, "home": str(home), "text": text}
 
     def filled(form: str) -> str:
@@ -136,10 +124,7 @@ def ask(
         "NO_COLOR": "1",
         **{name: filled(value) for name, value in program.environment.items()},
     }
-    done = subprocess.run(
-        command, cwd=work, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240
-    )
-    return done.stdout + done.stderr
+    subprocess.run(command, cwd=work, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=240)
 
 
 @contextmanager
@@ -175,11 +160,9 @@ def provider(reads: str = "") -> Iterator[tuple[str, list[Asked]]]:
             streams = streams or bool(body.get("stream"))
             given = Body({**body, "stream": streams}, lenient=True)
             chat = protocol.read_request(given)
-            message: Json = {"role": "assistant", "content": "Done."}
-            call = _reading(dict(chat.values), reads) if reads else None
-            if call:
-                message = {"role": "assistant", "content": "I read it.", "tool_calls": [call]}
-            finish = "tool_calls" if call else "stop"
+            calls = _reading(dict(chat.values), reads) if reads else []
+            message: Json = {"role": "assistant", "content": "Done.", **({"tool_calls": calls} if calls else {})}
+            finish = "tool_calls" if calls else "stop"
             usage = {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14}
             head = {"id": "answer-1", "created": 0, "model": str(body.get("model") or "own"), "usage": usage}
             if not streams:
@@ -188,8 +171,7 @@ def provider(reads: str = "") -> Iterator[tuple[str, list[Asked]]]:
                 self._send(json.dumps(protocol.write_answer(reply, given)).encode())
                 return
             writer = protocol.writer(given)
-            calls = [{"index": 0, **one} for one in message.get("tool_calls", ())]
-            delta = {"role": "assistant", "content": message["content"], **({"tool_calls": calls} if calls else {})}
+            delta = message | ({"tool_calls": [{"index": 0, **one} for one in calls]} if calls else {})
             head["object"] = "chat.completion.chunk"
             chunks = [
                 {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]},
@@ -236,10 +218,10 @@ def _protocol_at(path: str) -> tuple[Protocol | None, bool]:
     return None, False
 
 
-def _reading(chat: Json, file: str) -> Json | None:
+def _reading(chat: Json, file: str) -> list[Json]:
     """A call that reads a file, if a tool can and none was called so far."""
     if any(message.get("tool_calls") for message in chat["messages"]):
-        return None
+        return []
     for tool in chat.get("tools", ()):
         function = tool.get("function", {})
         names = function.get("parameters", {}).get("properties", {})
@@ -250,5 +232,5 @@ def _reading(chat: Json, file: str) -> Json | None:
         if names[key].get("type") == "array":
             value = ["cat", file]
         arguments = json.dumps({key: value})
-        return {"id": "call_1", "type": "function", "function": {"name": function["name"], "arguments": arguments}}
-    return None
+        return [{"id": "call_1", "type": "function", "function": {"name": function["name"], "arguments": arguments}}]
+    return []

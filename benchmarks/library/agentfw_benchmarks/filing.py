@@ -44,19 +44,9 @@ def train(model: str, template: str, tasks: Sequence[Mapping[str, Any]], work: P
     import agentfw
     from agentfw.runs import newest_version
 
-    settings = {
-        "policy.template": template,
-        "tasks": TASKS,
-        "samples": SAMPLES,
-        "sampling.max_tokens": 5,  # a name
-        "optimizer.kl": 0.0,
-        "learner.learning_rate": rate,
-        "learner.minibatches": 2,
-        "learner.warmup": 2,
-        "learner.decay": 24,
-        "evaluation.every": updates,
-        "evaluation.tasks": 4,
-    }
+    settings = {"policy.template": template, "tasks": TASKS, "samples": SAMPLES, "optimizer.kl": 0.0}
+    settings |= {"learner.learning_rate": rate, "learner.minibatches": 2, "learner.warmup": 2, "learner.decay": 24}
+    settings |= {"evaluation.every": updates, "evaluation.tasks": 4, "sampling.max_tokens": 5}  # a name
     if work.exists():
         done = agentfw.load("last", runs=work)
     else:

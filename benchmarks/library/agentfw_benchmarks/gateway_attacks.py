@@ -47,17 +47,14 @@ def done(answer: httpx.Response) -> bool:
     return answer.status_code < 400
 
 
-def was_let_in(answer: httpx.Response) -> bool:
-    return "set-cookie" in answer.headers
-
-
 def reached_the_item(answer: httpx.Response) -> bool:
     return answer.status_code not in (401, 403)
 
 
-EVIL = {"host": "evil.example", "origin": "http://evil.example"}
+EVIL = "http://evil.example"
 SPAN = {"traceId": "0af7651916cd43dd8448eb211c80319c", "spanId": "b7ad6b7169203331", "name": "of somebody"}
 SPANS = {"resourceSpans": [{"scopeSpans": [{"spans": [SPAN]}]}]}
+HELLO = {"model": "scripted", "messages": [{"role": "user", "content": "hi"}], "user": "ada"}
 REQUESTS: dict[str, Try] = {
     "a session by its name": Try("/s/tea"),
     "a session by its name in the record": Try("/s/ada%3Atea", by="operator"),
@@ -66,9 +63,7 @@ REQUESTS: dict[str, Try] = {
     "what is remembered of another": Try("/memory?user=ada"),
     "another's item deleted": Try("/memory/none?user=ada", "DELETE", had=reached_the_item),
     "another's item changed": Try("/memory/none?user=ada", "PATCH", {"text": "mine"}, had=reached_the_item),
-    "an answer for another": Try(
-        CHAT, "POST", {"model": "scripted", "messages": [{"role": "user", "content": "hi"}], "user": "ada"}, had=done
-    ),
+    "an answer for another": Try(CHAT, "POST", HELLO, had=done),
     "feedback on another's answer": Try("/s/ada%3Atea/feedback", "POST", {"value": "bad"}, by="operator", had=done),
     "feedback by the name in the record": Try(
         "/feedback", "POST", {"session": "ada:tea", "value": "bad"}, by="operator", had=done
@@ -77,35 +72,23 @@ REQUESTS: dict[str, Try] = {
     "the figures of all": Try("/metrics", by="operator", had=done),
     "the recorded sessions of all": Try("/view/", by="operator", had=done),
     "a recorded session by its address": Try("/view/news", by="operator", had=done),
-    "a login with a user's key": Try("/login", "POST", by="operator", form={"key": ""}, had=was_let_in),
+    "a login with a user's key": Try(
+        "/login", "POST", by="operator", form={"key": ""}, had=lambda answer: "set-cookie" in answer.headers
+    ),
     "the end of another's session": Try("/s/ada%3Acake/end", "POST", {}, by="operator", had=done),
 }
 LOCAL: dict[str, Try] = {
-    "another name of this machine": Try("/sessions", headers={"host": EVIL["host"]}, had=done),
-    "a page of another site asks": Try(
-        CHAT,
-        "POST",
-        {"model": "scripted", "messages": [{"role": "user", "content": "hi"}]},
-        headers={"origin": EVIL["origin"]},
-        had=done,
-    ),
-    "a page without an origin asks": Try(
-        CHAT,
-        "POST",
-        {"model": "scripted", "messages": [{"role": "user", "content": "hi"}]},
-        headers={"origin": "null"},
-        had=done,
-    ),
+    "another name of this machine": Try("/sessions", headers={"host": "evil.example"}, had=done),
+    "a page of another site asks": Try(CHAT, "POST", HELLO, headers={"origin": EVIL}, had=done),
+    "a page without an origin asks": Try(CHAT, "POST", HELLO, headers={"origin": "null"}, had=done),
     "a page of another site deletes what is remembered": Try(
-        "/memory/none?user=ada", "DELETE", headers={"origin": EVIL["origin"]}, had=reached_the_item
+        "/memory/none?user=ada", "DELETE", headers={"origin": EVIL}, had=reached_the_item
     ),
     "a page of another site ends a session": Try(
         "/s/tea/end", "POST", {}, headers={"origin": "https://127.0.0.1.evil.example"}, had=done
     ),
-    "a page of another site sends spans": Try(
-        "/v1/traces", "POST", SPANS, headers={"origin": EVIL["origin"]}, had=done
-    ),
-    "recorded sessions under another name": Try("/view/", headers={"host": EVIL["host"]}, had=done),
+    "a page of another site sends spans": Try("/v1/traces", "POST", SPANS, headers={"origin": EVIL}, had=done),
+    "recorded sessions under another name": Try("/view/", headers={"host": "evil.example"}, had=done),
 }
 
 
@@ -163,8 +146,7 @@ class House:
         return httpx.request(one.method, f"{url}{one.path}", headers=headers, timeout=120, **body)
 
     def is_answering(self) -> bool:
-        said = {"model": "scripted", "messages": [{"role": "user", "content": "are you there?"}]}
-        return self.ask(self.keyed, Try(CHAT, "POST", said), "ada").status_code == 200
+        return self.ask(self.keyed, Try(CHAT, "POST", HELLO), "ada").status_code == 200
 
     def breaks(self, send: Callable[[House], Any]) -> bool:
         """Whether this brings the gateway down, as far as its answers and its processor say."""
@@ -201,8 +183,8 @@ def said(text: str, **more: Any) -> str:
     return json.dumps({"model": "scripted", "messages": [{"role": "user", "content": text}], **more})
 
 
-def gets(*paths: str, who: str = "operator") -> Callable[[House], list[httpx.Response]]:
-    return lambda house: [house.ask(house.keyed, Try(path), who) for path in paths]
+def gets(*paths: str) -> Callable[[House], list[httpx.Response]]:
+    return lambda house: [house.ask(house.keyed, Try(path), "operator") for path in paths]
 
 
 def half_requests(house: House) -> list[Any]:
@@ -223,6 +205,10 @@ def smuggled(house: House, *, trusted: bool) -> bool:
     return SECRET.encode() in house.raw(head + inner)
 
 
+CHOKING = (
+    *("a" * 60_000 + "!", " " * 60_000, "I am " * 15_000, "\n> " * 20_000, "0" * 40_000, "http://" * 9_000),
+    *("my my " * 10_000, "'\"" * 30_000, "<b>" * 20_000),
+)
 BREAKING: dict[str, Callable[[House], Any]] = {
     "request: a body of a hundred thousand lists": posts(
         "[" * 100_000, said("x", tools="X").replace('"X"', "[" * 50_000)
@@ -243,22 +229,7 @@ BREAKING: dict[str, Callable[[House], Any]] = {
         '{"messages": [], "messages": [{"role": "user", "content": 1}], "ｍodel": 1}'
     ),
     "request: half a million fields": posts(json.dumps({str(number): number for number in range(500_000)})),
-    "request: words that regular expressions choke on": posts(
-        *(
-            said(text)
-            for text in (
-                "a" * 60_000 + "!",
-                " " * 60_000,
-                "I am " * 15_000,
-                "\n> " * 20_000,
-                "0" * 40_000,
-                "http://" * 9_000,
-                "my my " * 10_000,
-                "'\"" * 30_000,
-                "<b>" * 20_000,
-            )
-        ),
-    ),
+    "request: words that regular expressions choke on": posts(*map(said, CHOKING)),
     "request: searches that regular expressions choke on": gets(
         f"/view/?text={'(a%2B)%2B' * 300}%24", f"/view/?text={'%22' * 3000}", f"/view/?text={'NEAR(' * 900}"
     ),

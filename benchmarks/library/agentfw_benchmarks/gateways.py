@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx
 
@@ -49,25 +48,20 @@ def serving(runs: Path, *options: str) -> Iterator[tuple[str, Path]]:
 def litellm_proxy(command: str, upstream: str, native: str, folder: Path) -> Iterator[str]:
     """The address of a LiteLLM proxy. The command is that of an environment of its own."""
     port = free_port()
-    route = {"model": "openai/served", "api_base": upstream, "api_key": "sk-up", "use_chat_completions_api": True}
     settings = {"num_retries": 0, "use_chat_completions_url_for_anthropic_messages": True}
-    at = {"api_base": upstream, "api_key": "sk-up"}
-    routes = {
-        "served": route,
-        "served-text": {"model": "text-completion-openai/served", **at},
-        "served-vectors": {"model": "openai/served", **at},
-        "served-responses": {"model": "openai/served", "api_base": native, "api_key": "sk-up"},
-        "served-messages": {"model": "anthropic/served", "api_base": native.removesuffix("/v1"), "api_key": "sk-up"},
+    routes: dict[str, dict[str, object]] = {
+        "served": {"model": "openai/served", "api_base": upstream, "use_chat_completions_api": True},
+        "served-text": {"model": "text-completion-openai/served", "api_base": upstream},
+        "served-vectors": {"model": "openai/served", "api_base": upstream},
+        "served-responses": {"model": "openai/served", "api_base": native},
+        "served-messages": {"model": "anthropic/served", "api_base": native.removesuffix("/v1")},
     }
-    listed = [{"model_name": name, "litellm_params": given} for name, given in routes.items()]
-    config: dict[str, Any] = {"model_list": listed, "litellm_settings": settings}
-    config["router_settings"] = {"disable_cooldowns": True}
+    listed = [{"model_name": name, "litellm_params": {**one, "api_key": "sk-up"}} for name, one in routes.items()]
+    config = {"model_list": listed, "litellm_settings": settings, "router_settings": {"disable_cooldowns": True}}
     (folder / "config.yaml").write_text(json.dumps(config))
     words = [command, "--config", str(folder / "config.yaml"), "--host", "127.0.0.1", "--port", str(port)]
-    open_to_all = {"LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true"}
-    process = subprocess.Popen(
-        words, env={**os.environ, **open_to_all}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    environment = os.environ | {"LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true"}
+    process = subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}"
     try:
         for _ in range(1200):

@@ -206,12 +206,8 @@ class AgentCase(RunCase):
     CASES: ClassVar[dict[str, tuple[str, ...]]] = {
         "agents": (
             *("program", "--policy", "scripted", "--set", 'policy.replies=["Go on."]'),
-            *(
-                "--set",
-                f"environment.command={sys.executable} -I -S agent.py",
-                "--set",
-                "environment.tasks=tasks.jsonl",
-            ),
+            *("--set", f"environment.command={sys.executable} -I -S agent.py"),
+            *("--set", "environment.tasks=tasks.jsonl"),
             *("--set", f"concurrency={AGENTS}", "--episodes", str(AGENTS)),
         )
     }

@@ -47,7 +47,8 @@ class QuestionSet:
     name: str
     language: str
     """As the stemmer of the baseline calls it. Empty if it has none, or if words aren't separated by spaces."""
-    address: str
+    repository: str
+    """On GitHub."""
     licence: str
     path: str
     """A file or folder of the repository, below the folder in which it was cloned."""
@@ -168,7 +169,10 @@ def abstracts(folder: Path) -> Iterator[World]:
     text = (folder / "cran.all.1400.xml").read_text("utf-8")
     notes: dict[str, NewSkill] = {}
     for document in re.findall(r"<doc>(.*?)</doc>", text, re.DOTALL):
-        fields = {name: _field(document, name) for name in ("docno", "author", "text")}
+        found = {
+            name: re.search(rf"<{name}>(.*?)</{name}>", document, re.DOTALL) for name in ("docno", "author", "text")
+        }
+        fields = {name: " ".join(one[1].split()) if one else "" for name, one in found.items()}
         author = fields["author"].split(",")[0].split(" and ")[0].strip() or "nobody"
         # Abstracts begin with their titles. Two are empty.
         notes[fields["docno"]] = _shared(author, fields["text"] or "no abstract")
@@ -214,63 +218,36 @@ def beside_notes(
 
 _XQUAD = {"ar": "arabic", "de": "german", "el": "greek", "en": "english", "es": "spanish", "hi": "hindi"}
 _XQUAD |= {"ro": "romanian", "ru": "russian", "th": "", "tr": "turkish", "vi": "", "zh": ""}
-_HUB = "https://github.com/"
-_XQUAD_AT, _CLAPNQ_AT = "google-deepmind/xquad", "primeqa/clapnq"
-_CLAPNQ = "clapnq/annotated_data/dev"
+_XQUAD_AT, _CRANFIELD = "google-deepmind/xquad", "oussbenk/cranfield-trec-dataset"
+_CLAPNQ, _KORQUAD = "clapnq/annotated_data/dev", "korquad.github.io/dataset/KorQuAD_v1.0_dev.json"
+_CMRC = "cmrc2018/squad-style-data/cmrc2018_dev.json"
 _LOCOMO, _REALTALK = (locomo, "REALTALK/data/locomo"), (realtalk, "REALTALK/data")
+_CHOSEN_ON, _REST = (*_LOCOMO, slice(5)), (*_LOCOMO, slice(5, 10), slice(1, None, 2))
 _HALF = squad(most=600)
 
 SETS: tuple[QuestionSet, ...] = (
-    QuestionSet(
-        "locomo", "english", f"{_HUB}danny911kr/REALTALK", "CC BY-NC 4.0 (LoCoMo)", "REALTALK/data/locomo", locomo
-    ),
-    QuestionSet("realtalk", "english", f"{_HUB}danny911kr/REALTALK", "not stated", "REALTALK/data", realtalk),
-    QuestionSet(
-        "friendsqa", "english", f"{_HUB}emorynlp/FriendsQA", "Apache-2.0", "FriendsQA/dat/friendsqa_tst.json", scenes
-    ),
-    QuestionSet("qmsum", "english", f"{_HUB}Yale-LILY/QMSum", "MIT", "QMSum/data/ALL/jsonl/test.jsonl", meetings),
-    QuestionSet(
-        "cranfield",
-        "english",
-        f"{_HUB}oussbenk/cranfield-trec-dataset",
-        "not stated",
-        "cranfield-trec-dataset",
-        abstracts,
-    ),
-    QuestionSet("clapnq", "english", _HUB + _CLAPNQ_AT, "Apache-2.0", _CLAPNQ, passages),
-    QuestionSet(
-        "cmrc2018", "", f"{_HUB}ymcui/cmrc2018", "CC BY-SA 4.0", "cmrc2018/squad-style-data/cmrc2018_dev.json", squad()
-    ),
-    QuestionSet("jaquad", "", f"{_HUB}SkelterLabsInc/JaQuAD", "CC BY-SA 3.0", "JaQuAD/data/dev", squad()),
-    QuestionSet(
-        "korquad",
-        "",
-        f"{_HUB}korquad/korquad.github.io",
-        "CC BY-ND 2.0 KR",
-        "korquad.github.io/dataset/KorQuAD_v1.0_dev.json",
-        squad(),
-    ),
-    QuestionSet(
-        "squad-it", "italian", f"{_HUB}crux82/squad-it", "CC BY-SA 4.0", "squad-it/SQuAD_it-test.json.gz", squad()
-    ),
+    QuestionSet("locomo", "english", "danny911kr/REALTALK", "CC BY-NC 4.0 (LoCoMo)", "REALTALK/data/locomo", locomo),
+    QuestionSet("realtalk", "english", "danny911kr/REALTALK", "not stated", "REALTALK/data", realtalk),
+    QuestionSet("friendsqa", "english", "emorynlp/FriendsQA", "Apache-2.0", "FriendsQA/dat/friendsqa_tst.json", scenes),
+    QuestionSet("qmsum", "english", "Yale-LILY/QMSum", "MIT", "QMSum/data/ALL/jsonl/test.jsonl", meetings),
+    QuestionSet("cranfield", "english", _CRANFIELD, "not stated", "cranfield-trec-dataset", abstracts),
+    QuestionSet("clapnq", "english", "primeqa/clapnq", "Apache-2.0", _CLAPNQ, passages),
+    QuestionSet("cmrc2018", "", "ymcui/cmrc2018", "CC BY-SA 4.0", _CMRC, squad()),
+    QuestionSet("jaquad", "", "SkelterLabsInc/JaQuAD", "CC BY-SA 3.0", "JaQuAD/data/dev", squad()),
+    QuestionSet("korquad", "", "korquad/korquad.github.io", "CC BY-ND 2.0 KR", _KORQUAD, squad()),
+    QuestionSet("squad-it", "italian", "crux82/squad-it", "CC BY-SA 4.0", "squad-it/SQuAD_it-test.json.gz", squad()),
     *(
-        QuestionSet(f"private{name}", language, _HUB + address, "as of the sets", "", beside_notes(*shared, *chats))
-        for name, language, address, shared, chats in (
+        QuestionSet(f"private{name}", language, repository, "as of the sets", "", beside_notes(*shared, *chats))
+        for name, language, repository, shared, chats in (
             ("", "english", _XQUAD_AT, (_HALF, "xquad/xquad.en.json"), _REALTALK),
-            ("-clapnq", "english", _CLAPNQ_AT, (passages, _CLAPNQ), (*_LOCOMO, slice(5))),
-            ("-de", "german", _XQUAD_AT, (_HALF, "xquad/xquad.de.json"), (*_LOCOMO, slice(5))),
-            (
-                "-en",
-                "english",
-                _XQUAD_AT,
-                (squad(), "xquad/xquad.en.json"),
-                (*_LOCOMO, slice(5, 10), slice(1, None, 2)),
-            ),
+            ("-clapnq", "english", "primeqa/clapnq", (passages, _CLAPNQ), _CHOSEN_ON),
+            ("-de", "german", _XQUAD_AT, (_HALF, "xquad/xquad.de.json"), _CHOSEN_ON),
+            ("-en", "english", _XQUAD_AT, (squad(), "xquad/xquad.en.json"), _REST),
             ("-es", "spanish", _XQUAD_AT, (_HALF, "xquad/xquad.es.json"), _REALTALK),
         )
     ),
     *(
-        QuestionSet(f"xquad-{code}", language, _HUB + _XQUAD_AT, "CC BY-SA 4.0", f"xquad/xquad.{code}.json", _HALF)
+        QuestionSet(f"xquad-{code}", language, _XQUAD_AT, "CC BY-SA 4.0", f"xquad/xquad.{code}.json", _HALF)
         for code, language in _XQUAD.items()
     ),
 )
@@ -279,9 +256,9 @@ SETS: tuple[QuestionSet, ...] = (
 def sets_below(folder: Path, names: Sequence[str]) -> list[QuestionSet]:
     """Return the sets of these names, or end the program with what to clone."""
     chosen = [one for one in SETS if one.name in names]
-    missing = sorted({(one.address, one.licence) for one in chosen if not (folder / one.path).exists()})
+    missing = sorted({(one.repository, one.licence) for one in chosen if not (folder / one.path).exists()})
     if missing:
-        commands = "\n".join(f"  git clone {address}    # licence: {licence}" for address, licence in missing)
+        commands = "\n".join(f"  git clone https://github.com/{name}    # licence: {terms}" for name, terms in missing)
         raise SystemExit(f"{folder} lacks some of the sets; in that folder, run\n{commands}")
     return chosen
 
@@ -302,8 +279,3 @@ def _numbered(paths: Iterable[Path]) -> list[Path]:
 def _some(asked: Sequence[Asked], most: int) -> Sequence[Asked]:
     """Return every n-th question, so that all parts of a set are asked about."""
     return asked[:: -(-len(asked) // most)]
-
-
-def _field(document: str, name: str) -> str:
-    match = re.search(rf"<{name}>(.*?)</{name}>", document, re.DOTALL)
-    return " ".join(match.group(1).split()) if match else ""

@@ -31,6 +31,15 @@ def played(spec: Mapping[str, Any], host: Host, root: Path) -> RunFolder:
     return run.folder
 
 
+def train(job: tuple[Any, ...], spec_of: Callable[..., dict[str, Any]], folder_of: Callable[..., Path]) -> None:
+    """One training on one thread, from its beginning or from where it was broken off."""
+    import torch
+
+    torch.set_num_threads(1)
+    host = Host.load()
+    played(spec_of(*job, host), host, folder_of(*job))
+
+
 def runs_below(root: Path) -> list[RunFolder]:
     """The runs whose folders are in this one."""
     return [RunFolder.open(about.parent) for about in sorted(root.glob("*/run.json"))]

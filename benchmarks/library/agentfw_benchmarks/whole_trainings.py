@@ -22,6 +22,8 @@ from .runs import once
 MODULES = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 SAMPLES = 8
 """Of each task."""
+QUIET: dict[str, Any] = {"max_grad_norm": 1.0, "save_strategy": "no", "report_to": [], "disable_tqdm": True}
+"""Of TRL: as agentfw clips, and nothing that is saved or told."""
 HELD_OUT, TASKS_OF_A_BATCH = 200, 8
 SHORT = 16
 """Tokens of an answer up to which it is asked for the number only."""
@@ -30,18 +32,16 @@ PIECES = 4
 
 
 def sums_of(options: argparse.Namespace) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Distinct sums from the solutions, as held out and to be trained on. Examples are none of either."""
+    """Distinct sums from the solutions, as held out and to be trained on."""
     seen: dict[str, str] = {}
     for line in Path(options.whole).read_text("utf-8").splitlines():
         for left, right in re.findall(r"<<(\d+[-+*/]\d+)=(\d+)>>", json.loads(line)["answer"])[:1]:
             seen.setdefault(left, right)
     pairs = [*seen.items()]
     random.Random(5).shuffle(pairs)
-    shown = "".join(f"{left} is {right}. " for left, right in pairs[: options.shots])
     asked = "Answer with the number only." if options.answer <= SHORT else "Explain each step."
     rows = [
-        {"prompt": [{"role": "user", "content": f"{shown}What is {left}? {asked}"}], "answer": right}
-        for left, right in pairs[options.shots :]
+        {"prompt": [{"role": "user", "content": f"What is {left}? {asked}"}], "answer": right} for left, right in pairs
     ]
     return rows[:HELD_OUT], rows[HELD_OUT:]
 
@@ -126,13 +126,10 @@ def whole_trl(options: argparse.Namespace, rows: list[dict[str, Any]], folder: P
             lr_scheduler_type="constant",
             temperature=0.7,
             top_k=0,
-            max_grad_norm=1.0,
             use_cpu=True,
             bf16=False,
             gradient_checkpointing=False,
-            save_strategy="no",
-            report_to=[],
-            disable_tqdm=True,
+            **QUIET,
             seed=options.seed,
         ),
         train_dataset=Dataset.from_list(rows),

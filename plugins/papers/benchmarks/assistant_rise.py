@@ -5,9 +5,9 @@
 
 Test users whom nobody knows make a request a day. The program `assistant-linear` decides, with the weights that
 `agentfw run assistant` starts from, and nothing is trained. The memory learns all the time, or in the first tenth of
-the days only, or there is none; and it learns all the time but recalls as MemRL does, or by similarity alone, as the
-variants M1 and A2s of the loop. With `--tastes own`, a taste is that of the user's circle by chance alone, so that only
-the user can teach it. With `shared`, it is that of the circle nine times in ten, as in the world that ships.
+the days only, or there is none; and it learns all the time but recalls as MemRL does, or by similarity alone. With
+`--tastes own`, a taste is that of the user's circle by chance alone, so that only the user can teach it. With `shared`,
+it is that of the circle nine times in ten, as in the world that ships.
 
 Each seed is a world of its own, and nothing was chosen on them. Intervals are over users. What is in FOLDER is not done
 again: a command that was broken off goes on.
@@ -23,7 +23,7 @@ from typing import Any
 
 from agentfw import Host
 from agentfw.boundary.settings_input import parse_assignments
-from agentfw.runs import RunFolder, apply_assignments
+from agentfw.runs import apply_assignments
 from agentfw_benchmarks import Options, difference_of, mean_of, tell
 from agentfw_benchmarks.runs import played, spec_named
 
@@ -50,14 +50,10 @@ def play(arm: str, seed: int, options: argparse.Namespace, host: Host) -> Days:
             spec = apply_assignments(spec, {"memory": {"skillgraph": {"evolve": False}}})
         if arm in _VARIANTS:
             spec = apply_assignments(spec, parse_assignments(variants[_VARIANTS[arm]]["set"]))
-        _add(days, played(spec, host, root / f"{tenth}"))
+        for record in played(spec, host, root / f"{tenth}").metrics():
+            (day,) = (int(name.removeprefix("judge@")) for name in record["outcome"] if name.startswith("judge@"))
+            days.setdefault(record["user"], {})[day] = record["outcome"]["satisfaction"]
     return days
-
-
-def _add(days: Days, folder: RunFolder) -> None:
-    for record in folder.metrics():
-        (day,) = (int(name.removeprefix("judge@")) for name in record["outcome"] if name.startswith("judge@"))
-        days.setdefault(record["user"], {})[day] = record["outcome"]["satisfaction"]
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Training to be right in time beside training to be right, as a table; for docs/results/budget.md.
 
     python plugins/papers/benchmarks/budget_table.py --work FOLDER
-    python plugins/papers/benchmarks/budget_table.py --work FOLDER --seeds 7 8 9 --jobs 2 --json
 
 Three variants of `agentfw train budget` from the model tiny-sums, which differ in two things and in nothing else: what
 is rewarded, and how long an answer may be while it learns. All of one seed learn from the same problems by GRPO, and
@@ -16,15 +15,15 @@ import argparse
 import os
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from agentfw import Host
 from agentfw.report.statistics import bootstrap_ratio
 from agentfw.runs import in_processes
 from agentfw_benchmarks import Options, beside, bounds_of, difference_of, mean_of, print_markdown, shown, tell
-from agentfw_benchmarks.runs import played, runs_below, spec_named
+from agentfw_benchmarks.runs import runs_below, spec_named, train
 from agentfw_papers.worlds.budget.environment import BudgetSettings
 
 BASE = "tiny-sums"
@@ -32,7 +31,7 @@ VARIANTS = {"budgeted": ("utility", 1), "correct, short cap": ("correct", 1), "c
 """What is rewarded, and the cap, in the largest budget: as in the paper, that and twice that."""
 ROOM = 4
 """How long an answer may be when it is measured, in the largest budget: as in the paper."""
-FIGURES = ("budgeted", "correct", "tokens")
+FIGURES, SHAPES = ("budgeted", "correct", "tokens"), {"tokens": ".1f"}
 PAPER = {
     ("budgeted", "first"): {"budgeted": 0.733, "correct": 0.765, "tokens": 421},
     ("budgeted", "last"): {"budgeted": 0.784, "tokens": 1409},
@@ -61,15 +60,6 @@ def spec_of(variant: str, seed: int, options: argparse.Namespace, host: Host) ->
     return spec
 
 
-def train(job: tuple[str, int, argparse.Namespace]) -> None:
-    """One training, from its beginning or from where it was broken off."""
-    import torch
-
-    torch.set_num_threads(1)
-    host = Host.load()
-    played(spec_of(*job, host), host, folder_of(*job))
-
-
 def folder_of(variant: str, seed: int, options: argparse.Namespace) -> Path:
     size = f"{options.updates} updates, {options.problems} problems"
     return Path(options.work) / size / f"{variant}, seed {seed}"
@@ -85,7 +75,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     began = time.perf_counter()
     # Products this small are slower on several cores than on one, and there is one training a core.
     os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
-    in_processes(train, [(variant, seed, options) for seed in options.seeds for variant in VARIANTS], options.jobs)
+    jobs = [(variant, seed, options) for seed in options.seeds for variant in VARIANTS]
+    in_processes(partial(train, spec_of=spec_of, folder_of=folder_of), jobs, options.jobs)
     seconds = time.perf_counter() - began
     outcomes = {BASE: [problems_of("budgeted", seed, 0, options) for seed in options.seeds]}
     for variant in VARIANTS:
@@ -100,8 +91,7 @@ def rows(played: Mapping[str, Sequence[Sequence[Problem]]]) -> list[dict[str, An
         for variant, seeds in played.items():
             row: dict[str, Any] = {"budget": budget, "variant": variant}
             for name in FIGURES:
-                several = [values_of(problems, name, budget) for problems in seeds]
-                row[name] = {**mean_of(_pooled(several)), "seeds": list(map(fmean, several))}
+                row[name] = mean_of(_pooled(seeds, name, budget))
             found.append(row)
     return found
 
@@ -114,8 +104,7 @@ def against(played: Mapping[str, Sequence[Sequence[Problem]]]) -> list[dict[str,
     for other in others:
         for budget in (tightest, None):
             ours, theirs = (
-                {name: _pooled([values_of(one, name, budget) for one in played[variant]]) for name in FIGURES}
-                for variant in (first, other)
+                {name: _pooled(played[variant], name, budget) for name in FIGURES} for variant in (first, other)
             )
             row: dict[str, Any] = {"budget": budget, "against": other}
             if sum(theirs["budgeted"]):
@@ -125,41 +114,33 @@ def against(played: Mapping[str, Sequence[Sequence[Problem]]]) -> list[dict[str,
     return found
 
 
-def values_of(problems: Sequence[Problem], name: str, budget: int | None) -> list[float]:
-    """A figure of each problem, in order: of those with this budget, or of all."""
-    return [one[name] for one in problems if budget is None or f"{name}@{budget}" in one]
-
-
-def _pooled(several: Sequence[Sequence[float]]) -> list[float]:
-    """Of all seeds, problem by problem: the variants of a seed have the same."""
-    return [value for values in several for value in values]
+def _pooled(seeds: Sequence[Sequence[Problem]], name: str, budget: int | None) -> list[float]:
+    """A figure of the problems with this budget, or of all. The variants of a seed have the same, in the same order."""
+    return [one[name] for problems in seeds for one in problems if budget is None or f"{name}@{budget}" in one]
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = Options(
+    options = Options(
         __doc__,
         work=(Path, "a folder for the trainings"),
         seeds=([7, 8, 9], "of the trainings"),
         updates=60,
         problems=(1000, "to measure on"),
         jobs=(os.cpu_count() or 1, "trainings at once"),
-    )
-    options = parser.parse_args(arguments)
+    ).parse_args(arguments)
     return tell(measure(options), options.json, show)
 
 
 def show(result: dict[str, Any]) -> None:
-    seeds = ", ".join(map(str, result["seeds"]))
     print(
         f"{result['problems']} problems of the split test for each seed, {result['updates']} updates, "
-        f"training seeds {seeds}; means and 95% intervals over problems, by seed in braces; {result['seconds']:.0f} s\n"
+        f"training seeds {result['seeds']}; means and 95% intervals over problems; {result['seconds']:.0f} s\n"
     )
-    places = dict(zip((1, len(BudgetSettings().budgets)), ("first", "last"), strict=True))
+    places = {min(BudgetSettings().budgets): "first", max(BudgetSettings().budgets): "last"}
     table = []
-    for place, row in enumerate(result["rows"]):
-        number = place // (len(VARIANTS) + 1) + 1
-        paper = PAPER.get((row["variant"], places.get(number, "")), {})
-        cells = [_cell(row[name], 1 if name == "tokens" else 3, paper.get(name)) for name in FIGURES]
+    for row in result["rows"]:
+        paper = PAPER.get((row["variant"], places.get(row["budget"], "")), {})
+        cells = [beside(shown(row[name], SHAPES.get(name, ".3f")), paper.get(name)) for name in FIGURES]
         table.append([row["budget"] or "all", row["variant"], *cells])
     print_markdown(["budget", "trained for", "budgeted success", "accuracy", "tokens"], table)
     print()
@@ -168,13 +149,6 @@ def show(result: dict[str, Any]) -> None:
         times = shown(row["times budgeted"], ".2f") if "times budgeted" in row else "none there"
         table.append([row["budget"] or "all", row["against"], times, shown(row["accuracy difference"])])
     print_markdown(["budget", "against", "budgeted success, times", "accuracy, difference"], table)
-
-
-def _cell(figure: dict[str, Any], decimals: int, paper: float | None) -> str:
-    text = shown(figure, f".{decimals}f")
-    if len(figure["seeds"]) > 1:
-        text += " {" + ", ".join(f"{value:.{decimals}f}" for value in figure["seeds"]) + "}"
-    return beside(text, paper)
 
 
 if __name__ == "__main__":

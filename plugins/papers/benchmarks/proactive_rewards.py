@@ -1,7 +1,6 @@
 """The reward rules of the ProActor paper side by side, from one small model, with a program as judge.
 
-    python plugins/papers/benchmarks/proactive_rewards.py --work FOLDER
-    python plugins/papers/benchmarks/proactive_rewards.py --work FOLDER --table lambda --seeds 7 8 9 --jobs 2 --json
+    python plugins/papers/benchmarks/proactive_rewards.py --work FOLDER --table lambda
 
 Every row is `agentfw train proactive` with other rewards and nothing else changed but what the table is about, measured
 on the same held-out turns before and after:
@@ -21,13 +20,14 @@ import os
 import statistics
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from agentfw import Host
 from agentfw.runs import RunFolder, apply_assignments, in_processes
 from agentfw_benchmarks import Options, mean_of, tell
-from agentfw_benchmarks.runs import outcomes_of_references, played, runs_below, spec_named
+from agentfw_benchmarks.runs import outcomes_of_references, runs_below, spec_named, train
 from agentfw_papers.worlds.proactive.environment import Proactive
 from agentfw_papers.worlds.proactive.settings import ProactiveSettings
 
@@ -80,9 +80,9 @@ def spec_of(table: str, variant: str, seed: int, options: argparse.Namespace, ho
     """The spec that ships, with what a variant is, and its seed."""
     weights, changes = TABLES[table][variant]
     spec = spec_named(host, "train-proactive")
-    settings = {"rubric": _JUDGE}
     spec["rewards"] = [
-        {"name": name, "weight": weight, "settings": settings.get(name, {})} for name, weight in weights.items()
+        {"name": name, "weight": weight, "settings": _JUDGE if name == "rubric" else {}}
+        for name, weight in weights.items()
     ]
     if table == "level":
         # Turns of whole dialogues are compared by their number.
@@ -100,25 +100,14 @@ def folder_of(table: str, variant: str, seed: int, options: argparse.Namespace) 
     return options.work / size / f"{table} {variant}, seed {seed}"
 
 
-def train(job: tuple[str, str, int, argparse.Namespace]) -> None:
-    """One training, from its beginning or from where it was broken off."""
-    import torch
-
-    torch.set_num_threads(1)
-    host = Host.load()
-    played(spec_of(*job, host), host, folder_of(*job))
-
-
 def run_of(table: str, variant: str, seed: int, options: argparse.Namespace) -> RunFolder:
     (folder,) = runs_below(folder_of(table, variant, seed, options))
     return folder
 
 
-def stages_of(
-    table: str, variant: str, seed: int, options: argparse.Namespace
-) -> dict[int, dict[str, dict[str, float]]]:
+def stages_of(*job: Any) -> dict[int, dict[str, dict[str, float]]]:
     """The figures of each evaluation, by episode. Every seed is measured on the same ones."""
-    stages = run_of(table, variant, seed, options).stages()
+    stages = run_of(*job).stages()
     return {update: {each["episode"]: each["outcome"] for each in records} for update, records in stages.items()}
 
 
@@ -133,9 +122,9 @@ def players(table: str, variant: str, seed: int, options: argparse.Namespace) ->
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     began = time.perf_counter()
     os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
-    variants = options.variants or list(TABLES[options.table])
+    variants = list(TABLES[options.table])
     jobs = [(options.table, variant, seed, options) for seed in options.seeds for variant in variants]
-    in_processes(train, jobs, options.jobs)
+    in_processes(partial(train, spec_of=spec_of, folder_of=folder_of), jobs, options.jobs)
     rows: dict[str, dict[str, Any]] = {}
     for variant in variants:
         several = [stages_of(options.table, variant, seed, options) for seed in options.seeds]
@@ -152,15 +141,11 @@ def _figures(outcomes: Sequence[Mapping[str, float]]) -> dict[str, Any]:
 
 
 def figures_over_seeds(seeds: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str, Any]:
-    return _figures(_over_seeds(seeds)) | _ready([one for outcomes in seeds for one in outcomes.values()])
-
-
-def _ready(outcomes: Sequence[Mapping[str, float]]) -> dict[str, Any]:
-    """How ready actions are distributed over turns. Nothing where an episode is a whole dialogue."""
-    found = [one["ready"] for one in outcomes if "turns" not in one]
-    if not found:
-        return {}
-    return {"ready_at_most_one": sum(value <= 1 for value in found) / len(found)}
+    found = _figures(_over_seeds(seeds))
+    # How ready actions are distributed over turns. Nothing where an episode is a whole dialogue.
+    if ready := [one["ready"] for outcomes in seeds for one in outcomes.values() if "turns" not in one]:
+        found["ready_at_most_one"] = sum(value <= 1 for value in ready) / len(ready)
+    return found
 
 
 def _over_seeds(seeds: Sequence[Mapping[str, Mapping[str, float]]]) -> list[dict[str, float]]:
@@ -186,7 +171,6 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         data=("", "dialogues with references in place of generated ones, such as those of ABCD"),
     )
     parser.add_argument("--table", choices=tuple(TABLES), default="rules")
-    parser.add_argument("--variants", nargs="+", help="of the table; default: all")
     options = parser.parse_args(arguments)
     return tell(measure(options), options.json)
 

@@ -1,11 +1,9 @@
 """The worlds with explicit time, for their pages in docs/results/: how long to think, when to leave a task, two seats.
 
-    python plugins/papers/benchmarks/timeline_tables.py deliberation
     python plugins/papers/benchmarks/timeline_tables.py deliberation --setting chain --tables tables
-    python plugins/papers/benchmarks/timeline_tables.py patrol
-    python plugins/papers/benchmarks/timeline_tables.py patrol --depth 2 --tables tables --json
+    python plugins/papers/benchmarks/timeline_tables.py patrol --depth 2 --tables tables
     python plugins/papers/benchmarks/timeline_tables.py patrol --modules
-    python plugins/papers/benchmarks/timeline_tables.py kitchen --variant multi --json
+    python plugins/papers/benchmarks/timeline_tables.py kitchen --variant multi
 
 The paper's figures stand beside ours where its text still has them.
 
@@ -18,12 +16,7 @@ change.
 
 `kitchen`: one rule under each interface meets the same kitchens, so differences are taken kitchen by kitchen. With one
 dish: every family of dishes with every length of problem. With several: every case with 2 to 4 dishes, 2 to 4 problems
-and 1 or 2 burners. The paper's text has lost its numbers of these cells, so the sweep is ours. It has kept the order of
-its figures, which stands below each table.
-
-`--tables` saves the learned tables. A run follows one with:
-
-    agentfw run deliberation --set environment.setting=chain --policy qtable --set policy.table=TABLE
+and 1 or 2 burners. The sweep is ours: the paper's text has kept only the order of its figures, below each table.
 """
 
 from __future__ import annotations
@@ -31,11 +24,10 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import nan
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from agentfw import Interface, Intervention, Policy
 from agentfw.interfaces import EventDriven, StepLoop, parse_interface
@@ -79,15 +71,14 @@ PAPER_ON_THINKING = {
 
 
 def deliberation(
-    setting: str, *, training: int, episodes: int, seed: int, jobs: int | None = None
+    setting: str, *, training: int, episodes: int, seed: int, jobs: int
 ) -> tuple[list[dict[str, Any]], dict[str, Table]]:
     """Train both tables and play each in both worlds."""
     trainings = [(setting, world, training, seed) for world in WORLDS]
-    processes = jobs or os.cpu_count() or 1
-    records = dict(zip(WORLDS, in_processes(_learn_to_think, trainings, processes), strict=True))
+    records = dict(zip(WORLDS, in_processes(_learn_to_think, trainings, jobs), strict=True))
     plays = [(setting, trained, played, records[trained], episodes, seed) for trained in WORLDS for played in WORLDS]
     rows = []
-    for (_, trained, played, *_), figures in zip(plays, in_processes(_think, plays, processes), strict=True):
+    for (_, trained, played, *_), figures in zip(plays, in_processes(_think, plays, jobs), strict=True):
         means = {name: mean_of(values) for name, values in zip(THINKING, figures, strict=True)}
         rows.append({"setting": setting, "trained": trained, "played": played, **means})
     return rows, {world: Table.from_record(record) for world, record in records.items()}
@@ -121,48 +112,42 @@ every alarm that is still active then; `greedy` and `greedy loop` to those that 
 
 _PATCHES = ("patchpro", "patch")
 _CHOICES = [None, Intervention("respond")]
-PATROLLED = ("return", "difference", "resolved", "expired")
+PATROLLED = ("return", "difference", "resolved")
 PAPER_ON_PATROLS = {
-    (1, "learned"): {"return": "896.6", "resolved": "90.9%", "expired": "8.0%"},
-    (1, "loop"): {"resolved": "51.5%", "expired": "47.1%"},
-    (2, "learned"): {"return": "175.1", "resolved": "62.8%", "expired": "36.5%"},
-    (3, "learned"): {"return": "143.3", "resolved": "62.4%", "expired": "36.8%"},
+    (1, "learned"): {"return": "896.6", "resolved": "90.9%"},
+    (1, "loop"): {"resolved": "51.5%"},
+    (2, "learned"): {"return": "175.1", "resolved": "62.8%"},
+    (3, "learned"): {"return": "143.3", "resolved": "62.4%"},
 }
 """By depth and controller."""
 
 
 def patrol(
-    depth: int, *, training: int, episodes: int, seed: int = 42, modules: bool = False, jobs: int | None = None
+    depth: int, *, training: int, episodes: int, seed: int, modules: bool, jobs: int
 ) -> tuple[list[dict[str, Any]], Table]:
     """Train the learned controller, and play all of them."""
     names = [name for name in CONTROLLERS if depth > 1 or name not in _PATCHES]
     settings = PatrolSettings.model_validate({"depth": depth, "modules": modules})
     plays = [(settings, name, training, episodes, seed) for name in names]
-    found = in_processes(_patrol, plays, jobs or os.cpu_count() or 1)
+    found = in_processes(_patrol, plays, jobs)
     rows: list[dict[str, Any]] = []
     for name, one in zip(names, found, strict=True):
-        rows.append({"depth": depth, "controller": name, **_figures_of_patrols(one)})
+        # A ratio of the totals, as in the paper: an episode with few alarms weighs little.
+        resolved = bounds_of(bootstrap_ratio(one.resolved, one.alarms))
+        rows.append({"depth": depth, "controller": name, "return": mean_of(one.returns), "resolved": resolved})
         if name != names[0]:
             rows[-1]["difference"] = bounds_of(paired_difference(one.returns, found[0].returns).difference)
     assert found[0].table is not None
     return rows, found[0].table
 
 
-@dataclass(frozen=True, slots=True)
-class _Patrolled:
+class _Patrolled(NamedTuple):
     """One controller's episodes, figure by figure."""
 
     returns: list[float]
-    outcomes: dict[str, list[float]]
+    resolved: list[float]
+    alarms: list[float]
     table: Table | None
-
-
-def _figures_of_patrols(one: _Patrolled) -> dict[str, Figure]:
-    # Ratios of the totals, as in the paper: an episode with few alarms weighs little.
-    shares = {
-        name: bounds_of(bootstrap_ratio(one.outcomes[name], one.outcomes["alarms"])) for name in ("resolved", "expired")
-    }
-    return {"return": mean_of(one.returns), **shares}
 
 
 def _patrol(job: tuple[PatrolSettings, str, int, int, int]) -> _Patrolled:
@@ -174,13 +159,9 @@ def _patrol(job: tuple[PatrolSettings, str, int, int, int]) -> _Patrolled:
         policy = QTablePolicy.of(table)
     else:
         policy = PatrolController(ControllerSettings.model_validate({"controller": name.removesuffix(" loop")}))
-    returns: list[float] = []
-    outcomes: dict[str, list[float]] = {}
-    for episode in play(lambda: Patrol(settings), policy, Patrol(settings).tasks(count, seed, "test"), interface):
-        returns.append(episode.utility)
-        for key, value in episode.outcome.items():
-            outcomes.setdefault(key, []).append(value)
-    return _Patrolled(returns, outcomes, table)
+    played = list(play(lambda: Patrol(settings), policy, Patrol(settings).tasks(count, seed, "test"), interface))
+    resolved, alarms = ([one.outcome[figure] for one in played] for figure in ("resolved", "alarms"))
+    return _Patrolled([one.utility for one in played], resolved, alarms, table)
 
 
 # A stove and a pupil on one clock
@@ -193,17 +174,13 @@ PLAYERS = {
     "event_driven": ("event_driven", False),
 }
 """The interface, and whether the rule tutors only up to the next signal that it expects; the paper has no such loop."""
-COOKED = ("utility", "dishes", "critical", "soft", "problems")
-COLUMNS = {
-    "one": ("utility", "difference", "dishes"),
-    "multi": ("utility", "difference", "critical", "soft", "problems"),
-}
+COOKED = ("utility", "dishes", "critical")
+COLUMNS = {"one": ("utility", "difference", "dishes"), "multi": ("utility", "difference", "critical")}
 STRUCTURES = {"one": 40, "multi": 12}
 """Kitchens a cell: 16 cells with one dish, 54 with several."""
 PAPER_ON_KITCHENS = {
     "one": "utility: event-driven > reflex and polling, by little; the step loop far below",
-    "multi": "utility and critical dishes: event-driven > reflex, by little > polling > the step loop; "
-    "soft dishes fare well under polling",
+    "multi": "utility and critical dishes: event-driven > reflex, by little > polling > the step loop",
 }
 
 
@@ -211,9 +188,7 @@ Cell = tuple[dict[str, Any], str, int, int]
 """The settings of a cell, the player, the number of kitchens and their seed."""
 
 
-def kitchen(
-    variant: str, structures: int, *, seed: int = 42, jobs: int | None = None
-) -> tuple[int, list[dict[str, Any]]]:
+def kitchen(variant: str, structures: int, *, seed: int, jobs: int) -> tuple[int, list[dict[str, Any]]]:
     """Play `structures` kitchens of each cell under each interface. Returns the number of kitchens, and the rows."""
     cells = list(_cells(variant))
     # The cell's number is part of its seed: no two cells share a kitchen.
@@ -222,7 +197,7 @@ def kitchen(
         for number, (_, settings) in enumerate(cells)
         for player in PLAYERS
     ]
-    found = in_processes(_cook, plays, jobs or os.cpu_count() or 1)
+    found = in_processes(_cook, plays, jobs)
     families = [family for family, _ in cells for _ in PLAYERS]
     rows = []
     for family in ["", *dict.fromkeys(families)]:  # first all of them
@@ -302,11 +277,14 @@ def show(result: dict[str, Any]) -> None:
     if "tables" in result:
         print(f"seed {result['seed']}; means and 95% intervals; {took}; difference: in utility, to event_driven")
         for table in result["tables"]:
-            variant = table["variant"]
-            print(f"\n{variant}: {table['kitchens']} kitchens")
-            _print_kitchens([row for row in table["rows"] if not row["family"]], COLUMNS[variant])
-            print(f"(the paper's order: {PAPER_ON_KITCHENS[variant]})\n")
-            _print_kitchens([row for row in table["rows"] if row["family"]], COLUMNS[variant], "family")
+            columns = COLUMNS[table["variant"]]
+            print(f"\n{table['variant']}: {table['kitchens']} kitchens; without a family: all of them")
+            cooked = [
+                [row["family"], row["player"], *(shown(row[name]) if name in row else "" for name in columns)]
+                for row in table["rows"]
+            ]
+            print_markdown(["family", "interface", *columns], cooked)
+            print(f"(the paper's order: {PAPER_ON_KITCHENS[table['variant']]})")
         return
     print(
         f"{result['training']} episodes to learn from, {result['episodes']} to measure on, seed {result['seed']}; "
@@ -325,14 +303,6 @@ def show(result: dict[str, Any]) -> None:
     print_markdown([*names, *figures], table)
 
 
-def _print_kitchens(rows: Sequence[dict[str, Any]], figures: Sequence[str], *first: str) -> None:
-    table = []
-    for row in rows:
-        cells = [shown(row[name]) if name in row else "" for name in figures]
-        table.append([*(row[name] for name in first), row["player"], *cells])
-    print_markdown([*first, "interface", *figures], table)
-
-
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = Options(
         __doc__,
@@ -341,12 +311,12 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         structures=(0, "kitchens a cell; default: 40 with one dish, 12 with several"),
         seed=42,
         modules=(False, "patrol: with modules"),
+        jobs=(os.cpu_count() or 1, "processes at once"),
     )
     parser.add_argument("world", choices=("deliberation", "patrol", "kitchen"))
     parser.add_argument("--setting", choices=("single", "chain"), action="append", help="of deliberation")
     parser.add_argument("--depth", type=int, choices=(1, 2, 3), action="append", help="of a patrol")
     parser.add_argument("--variant", choices=("one", "multi"), action="append", help="of the kitchen")
-    parser.add_argument("--jobs", type=int)
     parser.add_argument("--tables", type=Path, help="a folder for the tables")
     options = parser.parse_args(arguments)
     return tell(measure(options), options.json, show)

@@ -297,7 +297,7 @@ def in_force(spec: RunSpec) -> dict[str, dict[str, Any]]:
 
 def missing_secrets(about: Mapping[str, Any]) -> list[str]:
     """The keys of the secrets that a run.json doesn't have, such as `policy.api_key`."""
-    spec = parse_spec(from_json(about["spec"]))
+    spec = parse_spec(from_json(about["spec"]), "run.json")
     return [f"{where}.{key}" for _, where, choice in _choices(spec) for key in masked_keys(choice.settings)]
 
 
