@@ -28,6 +28,7 @@ import time
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -57,18 +58,23 @@ class DoesNotApply(Exception):
     """The check doesn't apply to this component. The text says why."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Subject(Generic[Made]):
     """The input of a check."""
 
     make: Callable[[], Made]
     """A fresh component, each time."""
-    episodes: Sequence[Episode]
-    """Two groups of two episodes for one user, to learn from and to score; a plugin's own test may give better ones."""
+    recorded: Sequence[Episode]
+    """Two groups of two episodes for one user; a plugin's own test may give better ones."""
     folder: Path
     """An empty folder that is gone after the check."""
     examples: Sequence[Mapping[str, Any]] = ()
     """Arguments of calls of a tool that succeed and do no harm."""
+
+    @cached_property
+    def episodes(self) -> Sequence[Episode]:
+        """Episodes to learn from and to score. What a component does to them, no other check sees."""
+        return copy.deepcopy(list(self.recorded))
 
 
 CheckFunction = Callable[[Subject[Any]], Awaitable[None] | None]
@@ -143,8 +149,7 @@ def run_check(
     # On Windows a file that a component still has open can't be deleted; that is not what is being checked.
     folders = tempfile.TemporaryDirectory(prefix="agentfw-check-", ignore_cleanup_errors=True)
     with folders as folder:
-        # Copies: what one check's component does to its episodes must not be seen by the next check.
-        error = _executed(check, Subject(make, copy.deepcopy(list(episodes)), Path(folder), examples), time_limit)
+        error = _executed(check, Subject(make, episodes, Path(folder), examples), time_limit)
         os.chdir(before)  # a check that hangs is still in its folder, and that is about to go
     skipped, detail = isinstance(error, DoesNotApply), str(error or "")
     if isinstance(error, AgentfwError):

@@ -39,7 +39,7 @@ from typing import Any, Self
 from ...boundary.secrets import strike
 from ...episode import Episode
 from ...errors import RunFolderError, RunInUseError, StorageError, UnknownNameError, UsageError, storing
-from ...host.origin import changed_parts, sources_of
+from ...host.origin import changed_parts
 from ...host.trust import allow_spec, of_run
 from .damage import damage, journals_of, rewind
 from .journal import Journal, read_journal, sealed, unsealed, write_whole
@@ -155,11 +155,6 @@ class RunFolder:
     def time_unit(self) -> str:
         """What a unit of time is, if the environment says it."""
         return str(self.about.get("time_unit", ""))
-
-    @property
-    def plugins(self) -> dict[str, str]:
-        """The plugins that took part, each with its distribution and version; agentfw itself is one."""
-        return sources_of(self.about)
 
     @property
     def segments(self) -> list[str]:
