@@ -1,9 +1,12 @@
 """The memory `strategyhub`: a tool with which the agent keeps a short list of its user's preferences.
 
+A hub belongs to one trajectory. It starts empty with each episode, also when an interrupted episode is played again,
+and lasts over its rounds. The run folder shows what changed in which round.
+
     agentfw run calendar --memory strategyhub
 
-A hub starts empty with each episode, also when an interrupted one is played again, and lasts over its rounds. The tool
-has the two actions of the pearl paper (appendix E.1): `list`, and `update` with the complete new list.
+The tool has the two actions of the pearl paper (appendix E.1): `list`, and `update` with the complete new list. An
+update that is too long, has duplicates or is invalid is refused with a reason, and the hub stays unchanged.
 """
 
 from __future__ import annotations
