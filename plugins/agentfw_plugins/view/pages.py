@@ -219,8 +219,12 @@ class Pages:
         group = [one for one in others if one["place"] == view.row["place"]]
         here = next((at for at, one in enumerate(others) if one["id"] == view.row["id"]), 0)
         near = others[max(0, here - _NEAR) : here + _NEAR]
-        model = str(view.about.get("settings", {}).get("policy", {}).get("model", ""))
-        decode = _decoder(model) if model else None
+
+        def tokens(ids: Sequence[int]) -> Sequence[str]:
+            model = str(view.about.get("settings", {}).get("policy", {}).get("model", ""))
+            decode = _decoder(model) if model else None
+            return [f"{one} " for one in ids] if decode is None else pieces(tuple(ids), decode, ())
+
         return self.filled(
             "episode.html",
             seen=seen,
@@ -237,7 +241,7 @@ class Pages:
             before=before(view.row, others),
             longest=len(view.raw) + 1 if whole else _LONGEST,
             events_shown=len(view.raw) if whole else _EVENTS,
-            tokens=lambda ids: [f"{one} " for one in ids] if decode is None else pieces(tuple(ids), decode, ()),
+            tokens=tokens,
         )
 
     def run(self, run: Mapping[str, Any], folder: RunFolder, stages: list[dict[str, Any]], **values: Any) -> str:

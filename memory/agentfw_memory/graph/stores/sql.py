@@ -267,9 +267,13 @@ class Store(ABC):
             (self._tenant, *[row[place] if made is None else made(row[place]) for place, _, made in kept])
             for row in one.rows
         ]
-        shape = one.table, one.existing, *one.columns
+        return self._insert_rows(one, [name for _, name, _ in kept], rows)
+
+    def _insert_rows(self, one: Insert, names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> int:
+        """Add rows of the tenant and these columns. A store whose database enforces no keys has a way of its own."""
+        shape = one.table, one.existing, *names
         if shape not in self._inserts:  # to put a statement together takes longer than to run it
-            names, key = [name for _, name, _ in kept], TABLES[one.table].key
+            kinds, key = TABLES[one.table].columns, TABLES[one.table].key
             places = ", ".join(self._place(kinds[name]) for name in names)
             end = "ON CONFLICT DO NOTHING" if one.existing == "keep" else ""
             if one.existing == "replace":
