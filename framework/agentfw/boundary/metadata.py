@@ -176,6 +176,8 @@ def _mentions(installed: Distribution, folder: Path | None, groups: Sequence[str
             text = _text_of(folder / _FILE, os.stat(folder / _FILE).st_mtime_ns)
         else:  # in an archive
             text = installed.read_text(_FILE) or ""
+    except UnicodeDecodeError as error:
+        text = error.object.decode(errors="replace")
     except OSError:
         return False
     return any(f"[{group}]" in text for group in groups)
