@@ -58,6 +58,16 @@ class Notebook(Memory):
         self.notes[episode.task.user, episode.id] = episode.turns[-1].text if episode.turns else ""
 
 
+class Speechless(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class Silent(RewardModel):
+    async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
+        raise Speechless
+
+
 class Quitting(RewardModel):
     async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
         sys.exit(3)
@@ -72,6 +82,7 @@ def test_what_is_wrong_with_a_component_is_a_failure_with_its_place() -> None:
     assert "IndexError" in details["nonsense_is_refused"]
     assert "test_testing.py, line" in details["nonsense_is_refused"]
     assert "SystemExit" in failures("reward", Quitting)["scores_can_be_used"]
+    assert "Speechless: its text can't be shown" in failures("reward", Silent)["scores_can_be_used"]
 
 
 def test_a_memory_that_recalls_nothing_is_not_praised_for_idempotence_unless_a_plugin_brings_its_own_episodes() -> None:

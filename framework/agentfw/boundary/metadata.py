@@ -167,7 +167,7 @@ def _installed() -> Iterator[tuple[Distribution, Path | None, str, str]]:
         name, _, version = stem.rpartition("-") if stem != file else file.removesuffix(".egg-info").partition("-")
         if not name or normalise(name) not in seen:
             seen.add(normalise(name))
-            yield installed, folder, name, version
+            yield installed, folder, name, version.partition("-")[0]  # the rest of an egg's is the version of Python
 
 
 def _mentions(installed: Distribution, folder: Path | None, groups: Sequence[str]) -> bool:
@@ -176,6 +176,8 @@ def _mentions(installed: Distribution, folder: Path | None, groups: Sequence[str
             text = _text_of(folder / _FILE, os.stat(folder / _FILE).st_mtime_ns)
         else:  # in an archive
             text = installed.read_text(_FILE) or ""
+    except UnicodeDecodeError as error:
+        text = error.object.decode(errors="replace")
     except OSError:
         return False
     return any(f"[{group}]" in text for group in groups)

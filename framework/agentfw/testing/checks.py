@@ -151,10 +151,12 @@ def run_check(
     with folders as folder:
         error = _executed(check, Subject(make, episodes, Path(folder), examples), time_limit)
         os.chdir(before)  # a check that hangs is still in its folder, and that is about to go
-    skipped, detail = isinstance(error, DoesNotApply), str(error or "")
-    if isinstance(error, AgentfwError):
+    skipped, detail = isinstance(error, DoesNotApply), ""
+    if isinstance(error, (BrokenPromise, DoesNotApply)):
+        detail = str(error)
+    elif isinstance(error, AgentfwError):
         detail = f"{error.message}; {error.fix}" if error.fix else error.message
-    elif error is not None and not isinstance(error, (BrokenPromise, DoesNotApply)):
+    elif error is not None:
         notes = "".join(f", {note}" for note in getattr(error, "__notes__", ()))
         detail = f"raised {in_words(error)}{notes}{_where(traceback.extract_tb(error.__traceback__))}"
     promise = " ".join((inspect.getdoc(check) or check.__name__).split("\n\n")[0].split()).partition(". ")[0]

@@ -201,13 +201,15 @@ def prepare_libraries() -> None:
 def _loaded(folder: Path, precision: Precision, computing: Any, device: str, attention: str | None) -> PreTrainedModel:
     import transformers
 
+    # Not None where there is none: that would take away the one of a model that is stored in fewer bits.
+    rounded = {"quantization_config": four_bits(computing)} if precision == "nf4" else {}
     model = transformers.AutoModelForCausalLM.from_pretrained(
         folder,
         dtype=computing,
         device_map={"": device},
         attn_implementation=attention,
-        quantization_config=four_bits(computing) if precision == "nf4" else None,
         use_safetensors=True,
+        **rounded,
         **OWN_CODE,
     ).eval()
     use_one_four_bit_kernel(model)

@@ -18,6 +18,8 @@ from agentfw.errors import AgentfwError, SettingsError
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from safetensors.torch import load_file, save_file  # noqa: E402
+
 from agentfw_plugins.models import Chat, Precision, load_base  # noqa: E402
 from agentfw_plugins.models import chat as chats  # noqa: E402
 from agentfw_plugins.models.locate import four_bit_folder  # noqa: E402
@@ -50,6 +52,24 @@ def test_a_folder_without_weights_draws_them_from_a_seed(make_model: Callable[..
     assert not all(torch.equal(one[name], other[name]) for name in one)
     with pytest.raises(SettingsError, match="has no weights"):
         load_base(folder, "fp32", "cpu")
+
+
+def test_a_model_that_is_stored_in_eight_bits_is_read_as_what_these_stand_for(
+    make_model: Callable[..., Path], tmp_path: Path
+) -> None:
+    folder = make_model(tmp_path / "model", hidden_size=128, intermediate_size=128, num_key_value_heads=4)
+    weights, name = load_file(folder / "model.safetensors"), "model.layers.0.mlp.up_proj.weight"
+    for each in [each for each in weights if each.endswith("_proj.weight")]:
+        weights[f"{each}_scale_inv"] = torch.full((1, 1), 0.25)
+        weights[each] = (weights[each] * 4).to(torch.float8_e4m3fn)
+    save_file(weights, folder / "model.safetensors")
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    config["quantization_config"] = {"quant_method": "fp8", "weight_block_size": [128, 128]}
+    (folder / "config.json").write_text(json.dumps(config), "utf-8")
+
+    loaded = load_base(folder, "fp32", "cpu").get_parameter(name)
+
+    assert torch.allclose(loaded.float(), weights[name].float() / 4, atol=1e-3)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "nf4"])
