@@ -105,7 +105,7 @@ def beside_faiss(size: int, queries: int, seed: int, folder: Path) -> dict[str, 
         fill(graph, texts, size)
         graph.prepare()
         index = faiss.IndexFlatIP(DIMENSIONS)
-        for batch in graph._rows.live():
+        for batch in graph._rows.live(None):
             index.add(batch.vectors)
         generator = random.Random(seed)
         asked = [(texts.text(), f"user{generator.randrange(users)}") for _ in range(queries)]
