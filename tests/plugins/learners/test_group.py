@@ -75,8 +75,8 @@ def assert_alike(one: list[Update], other: list[Update], *, within: float = 1e-4
             assert first.metrics[name] == pytest.approx(second.metrics[name], rel=1e-3, abs=1e-5), name
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("sharded", [False, pytest.param(True, marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("sharded", [False, True])
 def test_two_processes_learn_what_one_learns_and_a_killed_one_costs_only_time(
     in_pieces: Make, make_batch: MakeBatch, sharded: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
