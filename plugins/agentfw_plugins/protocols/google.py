@@ -275,7 +275,7 @@ def _messages(content: Body, before: list[Json]) -> list[Json]:
     waiting: dict[str, str] = {}  # calls of the last answer that have no result yet: their names, by their ids
     for message in before:
         if message["role"] == "tool":
-            waiting.pop(message["tool_call_id"], None)
+            waiting.pop(message.get("tool_call_id", ""), None)  # a lenient body's role may be anything
         elif message.get("tool_calls"):
             waiting = {call["id"]: call["function"]["name"] for call in message["tool_calls"]}
     for part in _parts(content):

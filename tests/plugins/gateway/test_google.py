@@ -143,6 +143,16 @@ def test_what_can_not_be_translated_is_refused_as_google_refuses(upstream: Start
     assert busy.headers["retry-after"] == "3"
 
 
+def test_a_role_that_google_does_not_have_is_left_to_its_server(upstream: Start) -> None:
+    gateway = upstream(Reply(ANSWER), assignments=SPEAKS_IT)
+    contents = [{"role": "tool", "parts": [{"text": "22 degrees"}]}, *ASK["contents"]]
+
+    answer = post(gateway, {**ASK, "contents": contents})
+
+    assert (answer.status_code, answer.json()) == (200, ANSWER)
+    assert gateway.asked[0]["contents"] == contents
+
+
 def test_snake_case_means_the_same(upstream: Start) -> None:
     gateway = upstream(completion(), assignments=NO_MORE)
     parts = [{"inline_data": {"mime_type": "image/png", "data": "AA=="}}, {"text": "What is it?"}]
