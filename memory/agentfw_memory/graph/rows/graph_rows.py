@@ -133,11 +133,12 @@ class GraphRows:
     def recount(self, change: Change, numbers: Sequence[int]) -> None:
         """Recompute uses and rewards of these skills from their valid EXECUTED edges."""
         where = {"target": Among(numbers), "kind": "EXECUTED", "valid_to": None}
-        rewards = defaultdict[int, list[float]](list)
+        uses, rewards = Counter[int](), defaultdict[int, float](float)
         for _, skill, weight in sorted(self._read(Select("edge", ("row", "target", "weight"), where))[0]):
-            rewards[skill].append(weight)
+            uses[skill] += 1
+            rewards[skill] += weight  # one by one, as `count_uses` does: `sum` rounds otherwise from Python 3.12 on
         for one in numbers:
-            values = {"uses": len(rewards[one]), "rewards": sum(rewards[one]), "changed": change.number}
+            values = {"uses": uses[one], "rewards": rewards[one], "changed": change.number}
             self.store.write(Update("live", {"number": one}, values))
 
     def touch(self, change: Change, numbers: Iterable[int]) -> None:
