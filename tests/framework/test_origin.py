@@ -65,6 +65,17 @@ def test_an_editable_plugin_has_its_commit_and_the_content_of_its_files(notes: P
     assert line == f"acme-notes has other files in a ({commit}) than in b ({commit}, changed), in one version"
 
 
+def test_the_lock_of_an_old_kind_of_installation_is_one_that_pip_understands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metadata = tmp_path / "acme_tea-1.0-py3.11.egg-info"
+    metadata.mkdir()
+    (metadata / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: acme-tea\nVersion: 1.0\n", "utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    assert lock_of({"acme-tea": {}}).requirements(tmp_path) == ["acme-tea==1.0"]
+
+
 def test_dependencies_that_differ_are_told() -> None:
     one = {"acme": {"version": "1", "files": "x", "requires": {"httpx": "0.27", "numpy": "2.0"}}}
     other = {"acme": {"version": "1", "files": "x", "requires": {"httpx": "0.28", "rich": "14"}}}

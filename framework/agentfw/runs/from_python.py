@@ -140,7 +140,8 @@ def _played(
     host, options = host or Host.load(), dict(chosen)
     for key, kind in COMPONENTS.items():
         if key in chosen:
-            given = chosen[key] if isinstance(chosen[key], (list, tuple)) else (chosen[key],)
+            are_several = key in SINGULAR and isinstance(chosen[key], (list, tuple))
+            given = chosen[key] if are_several else (chosen[key],)
             names = [each if each is None or isinstance(each, str) else host.take(kind, each) for each in given]
             options[key] = tuple(names) if key in SINGULAR else names[0]
     assignments = nested((key.split("."), value) for key, value in (settings or {}).items())

@@ -11,7 +11,7 @@ import pytest
 from command_line import SITE
 
 import agentfw
-from agentfw.errors import SettingsError, UnknownNameError, UsageError
+from agentfw.errors import PluginError, SettingsError, UnknownNameError, UsageError
 from agentfw.runs import RunResult
 
 QUICK: dict[str, Any] = {"policy": "hashing", "episodes": 3}
@@ -67,6 +67,8 @@ def test_mistakes_are_errors_before_any_work() -> None:
         agentfw.run("gessing")
     with pytest.raises(SettingsError, match=r"environment\.rounds\.more is below rounds"):
         agentfw.run("guessing", settings={"environment.rounds": 2, "environment.rounds.more": 1})
+    with pytest.raises(PluginError, match=r"\['hashing', 'biased'\] is no policy"):
+        agentfw.run("guessing", policy=["hashing", "biased"])
     with pytest.raises(UsageError, match="a training needs an environment"):
         agentfw.train(optimizer="grpo")
     with pytest.raises(UnknownNameError, match="no run is called"):

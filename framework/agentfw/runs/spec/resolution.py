@@ -106,8 +106,8 @@ _MANY = 40  # components with mistakes after which no more are looked at
 
 
 def resolve(spec: RunSpec, host: Host) -> RunSpec:
-    # Raise one error for all plugins that the spec requires and that aren't there.
     """The spec with the settings of each component validated."""
+    # Raise one error for all plugins that the spec requires and that aren't there.
     missing: list[PluginError] = []
     for requested in spec.requires:
         try:
