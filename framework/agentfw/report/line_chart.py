@@ -93,6 +93,7 @@ def line_chart(
     title: str,
     x_label: str = "",
     y_label: str = "",
+    y_range: tuple[float, float] | None = None,
     width: float = 880,
     height: float = 360,
 ) -> Canvas:
@@ -111,7 +112,7 @@ def line_chart(
     top = _legend(canvas, drawn, labels, top)
     bottom = height - PADDING - 18 - (18 if x_label else 0)
     target = max(2, int((bottom - top) / 40))
-    up = _vertical(drawn, target)
+    up = exact_axis(*y_range, target=target) if y_range is not None else _vertical(drawn, target)
     left = PADDING + max(text_width(label, SMALL) for label in up.labels) + 8
     xs = [x for x, _ in points]
     whole = all(x == int(x) for x in xs)
