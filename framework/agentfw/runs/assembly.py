@@ -122,6 +122,7 @@ class Assembly:
         )
 
     async def score(self, name: str, group: Sequence[Episode]) -> Sequence[Score]:
+        """Score a group with one reward model."""
         clock, scores = Clock(), tuple[Score, ...]()
         try:
             with clock:
@@ -291,6 +292,7 @@ class Assembly:
 
 
 def assemble(spec: RunSpec, host: Host) -> Assembly:
+    """Create the components of a resolved spec."""
     engine = make_engine(spec.engine, learns=spec.learner is not None)
     host.provide(engine=engine)
     calls, spending, texts = CallRecord(), Spending(spec.budget), LongTexts(spec.max_answer, host.notes)

@@ -108,6 +108,9 @@ class _Options:
 class Session:
     """One episode in progress. Several requests can be in flight at once."""
 
+    episode: Episode
+    """The record so far."""
+
     def __init__(
         self,
         policy: Policy,
