@@ -270,7 +270,7 @@ async def test_what_was_stopped_stays_in_the_history_but_not_in_the_conversation
 def test_a_chat_whose_server_never_answers_leaves_no_run(chat: Agentfw, tmp_path: Path) -> None:
     nobody = ("--policy=openai", "--set=policy.base_url=http://127.0.0.1:1/v1", "--set=policy.model=x")
 
-    answer = chat("hi\n", *nobody, "--set=policy.deadline=5")
+    answer = chat("hi\n", *nobody, "--set=policy.deadline=60")
 
     assert answer.code != 0
     assert "check that the server is running" in answer.err
