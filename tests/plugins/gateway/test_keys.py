@@ -70,6 +70,15 @@ def test_a_key_has_its_own_limits(serve: Serve, keys: KeyFile) -> None:
     assert [gateway.ask("tea", "hi", key=often).status_code for _ in range(4)] == [200] * 4
 
 
+def test_a_command_without_a_key_is_told_where_to_put_one(serve: Serve, keys: KeyFile, agentfw: Agentfw) -> None:
+    keys.add("ada")
+
+    refused = agentfw("feedback", "tea", "good", "--url", serve(Limits(key_file=keys.path)).url)
+
+    assert refused.code != 0
+    assert "environment variable AGENTFW_KEY" in refused.err
+
+
 def test_keys_are_made_listed_and_taken_back_by_command(agentfw: Agentfw, tmp_path: Path) -> None:
     def command(*arguments: str) -> Any:
         return agentfw("serve", "keys", *arguments, "--json").json
