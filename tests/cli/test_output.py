@@ -169,3 +169,16 @@ def test_a_reader_that_has_had_enough_is_no_error(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stderr) == (0, b"")
     (folder,) = (tmp_path / "runs").iterdir()
     assert (folder / "summary.json").exists()
+
+
+def test_ctrl_c_ends_any_command_with_the_code_of_an_interruption(
+    agentfw: Agentfw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("agentfw_cli.doctor._examine", interrupted)
+
+    answer = agentfw("doctor", "gpu")
+
+    assert (answer.code, answer.err) == (130, "interrupted\n")

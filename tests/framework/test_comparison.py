@@ -50,3 +50,12 @@ def test_tasks_that_share_a_seed_are_kept_apart(
     (row,) = compare_runs([laboratory.play(tmp_path).folder for _ in range(2)], ["error"])
 
     assert row.intervals[0].count == 4
+
+
+def test_no_task_of_one_environment_is_that_of_another(laboratory: Any, tmp_path: Path) -> None:
+    guessing = laboratory.play(tmp_path).folder
+    bandit = laboratory.play(tmp_path, environment="bandit", policy="biased").folder
+
+    (row,) = compare_runs([guessing, bandit], ["reward"])
+
+    assert row.differences == (None, None)

@@ -133,6 +133,13 @@ def test_a_rating_that_teaches_no_version_says_why(episode: Episode, metric: str
     assert bool(found) == bool(why)
 
 
+def test_a_rating_of_an_answer_counts_more_than_one_of_its_session() -> None:
+    episode = rated(("stop", (1,)), ("stop", (2,)), value=1.0)
+    episode.events.append(Event(0, "observation", "feedback", {"turn": 1, "at": 2.0, "value": -1.0}))
+
+    assert [one.liked for one in read_ratings([episode], metric="")] == [True, False]
+
+
 def test_versions_learn_from_the_metric_that_is_named_and_the_others_are_counted() -> None:
     episodes = [
         rated(("stop", (1,)), ("length", (2,)), value=5, metric="stars"),
