@@ -101,6 +101,22 @@ def test_an_episode_that_keeps_failing_is_left_out_and_counted(
     assert escape(error.message) in page
 
 
+def test_what_was_left_out_is_not_played_again_when_the_training_goes_on(
+    trainings: Any, failing: Any, tmp_path: Path
+) -> None:
+    of_a_group = ("00001-1", "00001-2")
+    failing(lambda task: any_rollout(task) and task.id in of_a_group, DOWN, UsageError("no such mode"))
+    stopped = trainings.create(tmp_path, retries=0, concurrency=1)
+    with pytest.raises(UsageError, match="no such mode"):
+        asyncio.run(stopped.execute())
+    left_out, last = [*failing(rollout("00001-1"))]
+
+    trainings.resume(stopped.folder)
+
+    assert failing(rollout("00001-1")) == [left_out, last] == ["train 00001-1", "train 00001-2"]
+    assert stopped.folder.summary()["failed"] == {DOWN.message: 1}
+
+
 def test_a_wrong_setting_that_shows_in_an_episode_is_not_an_episode_that_fails(
     trainings: Any, failing: Any, tmp_path: Path
 ) -> None:
