@@ -163,7 +163,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     options = Options(
         __doc__,
         jobs=(1, "how many copies are tested at once"),
-        floor=(0.85, "the share that must be noticed"),
+        floor=(0.90, "the share that must be noticed"),
         limit=(900.0, "seconds for each group of tests of a fault"),
         results=("mutants.json", "file of outcomes, to go on with"),
         traces=("mutants.traces", "file that says which tests run which lines; is made if it isn't there"),

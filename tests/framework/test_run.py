@@ -85,6 +85,17 @@ def test_the_reward_is_the_weighted_sum_of_what_the_models_say(laboratory: Any, 
         assert record["reward"] == pytest.approx(2 * rank + 0.5 * episode.utility)
 
 
+def test_a_weight_that_changes_over_the_rounds_is_that_of_each_scores_own_round(
+    laboratory: Any, tmp_path: Path
+) -> None:
+    folder = laboratory.play(tmp_path, rewards=[{"name": "rank", "weight": "round:0->1"}]).folder
+
+    rewards = {record["episode"]: record["reward"] for record in folder.metrics()}
+    for episode in folder.episodes():
+        by_hand = sum(one.value * one.round / episode.rounds for one in episode.measures)
+        assert rewards[episode.id] == pytest.approx(by_hand)
+
+
 def test_without_reward_models_the_reward_is_what_the_environment_paid_and_nothing_unmeasured_is_in_a_mean(
     laboratory: Any, tmp_path: Path
 ) -> None:
