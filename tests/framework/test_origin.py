@@ -86,14 +86,3 @@ def test_dependencies_that_differ_are_told() -> None:
     assert changed_origins(one, one, "then", "now") == []
     assert changed_origins(one, {}, "then", "now") == []
     assert origin_of("acme-absent", place_of("acme-absent")) == {"version": ""}, "what isn't installed is no error"
-
-
-def test_the_version_of_an_egg_is_that_of_the_distribution_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    egg = tmp_path / "acme_tea-1.2-py3.11.egg-info"
-    egg.mkdir()
-    (egg / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: acme-tea\nVersion: 1.2\n", "utf-8")
-    monkeypatch.syspath_prepend(str(tmp_path))
-
-    assert lock_of({"acme-tea": {}}).distributions["acme-tea"].version == "1.2"

@@ -165,7 +165,6 @@ def _installed() -> Iterator[tuple[Distribution, Path | None, str, str]]:
         file = getattr(folder, "name", "")
         stem = file.removesuffix(".dist-info")
         name, _, version = stem.rpartition("-") if stem != file else file.removesuffix(".egg-info").partition("-")
-        version = version.partition("-")[0]  # acme-1.0-py3.11.egg-info has more after it
         if not name or normalise(name) not in seen:
             seen.add(normalise(name))
             yield installed, folder, name, version.partition("-")[0]  # the rest of an egg's is the version of Python

@@ -58,14 +58,14 @@ def digest_of_files(place: str) -> str:
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:32] if lines else ""
 
 
-def sources_of(segment: Mapping[str, Any]) -> dict[str, str]:
+def _sources_of(segment: Mapping[str, Any]) -> dict[str, str]:
     """The plugins that took part in a segment of a run, each with its distribution; agentfw itself is one."""
     return {"agentfw": f"agentfw=={segment.get('agentfw')}", **segment.get("plugins", {})}
 
 
 def changed_parts(one: Mapping[str, Any], other: Mapping[str, Any], when: str, then: str) -> list[str]:
     """What took part in a segment and was another, or missing, in the other one. `when` and `then` tell them apart."""
-    before, after, gone = sources_of(one), sources_of(other), "not there"
+    before, after, gone = _sources_of(one), _sources_of(other), "not there"
     return [
         f"plugin {name} was {source} {when} and is {after.get(name, gone)} {then}"
         for name, source in before.items()
