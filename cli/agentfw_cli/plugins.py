@@ -119,17 +119,17 @@ def check(given: Given, name: str, assignments: tuple[str, ...]) -> int:
     out, host = given.out, given.host()
     settings = parse_assignments(assignments)
     report: list[dict[str, Any]] = []
-    is_component = ":" in name or is_file(name) or any(found.component.name == name for found in host.components())
+    components, plugins, wanted = host.components(), host.plugins, normalise(name)
+    is_component = ":" in name or is_file(name) or any(found.component.name == name for found in components)
     named = _named(host, name) if is_component else []
-    if not is_component:
-        wanted, plugins = normalise(name), host.plugins
-        if not any(wanted in (normalise(record.name), record.distribution) for record in plugins):
-            names = {found.component.name for found in host.components()} | {record.distribution for record in plugins}
-            raise UnknownNameError("component, plugin or distribution", name, names)
+    if any(wanted in (normalise(record.name), record.distribution) for record in plugins):
         records = host.select_distribution(name)
-        named = [offer for offer in host.components() if offer.record in records]
+        named += [offer for offer in host.components() if offer.record in records and offer not in named]
         if not named:
             raise UsageError(f"{records[0].title} has no component to check", fix="see: agentfw plugins list --hooks")
+    elif not is_component:
+        names = {found.component.name for found in components} | {record.distribution for record in plugins}
+        raise UnknownNameError("component, plugin or distribution", name, names)
     for found in named:
         # Wrong settings are no fault of the component.
         host.check_settings(found.kind, found.component.name, settings, where=name)
@@ -151,7 +151,7 @@ def check(given: Given, name: str, assignments: tuple[str, ...]) -> int:
             out.line(f"{mark}  {row['promise']}")
             if row["detail"]:
                 out.line(f"        {row['detail']}")
-    aside = f"; {skipped} don't apply" if skipped else ""
+    aside = f"; {skipped} {'do' if skipped > 1 else 'does'}n't apply" if skipped else ""
     out.line(f"\n{len(report) - broken - skipped} of {len(report) - skipped} promises kept{aside}")
     return 3 if broken else 0
 

@@ -86,10 +86,10 @@ async def _forget(conversation: Conversation, words: str) -> Lines:
 async def _why(conversation: Conversation, words: str) -> Lines:
     recalled = conversation.recalled()
     for one in recalled:
-        yield f"{one['score']:.2f}  {one['text']}"
+        yield f"{one['score']:z.2f}  {one['text']}"
         reasons = [(name, why) for name, why in one["why"].items() if why and isinstance(why, (str, int, float))]
         if reasons:
-            told = (f"{name} {why:.2f}" if isinstance(why, float) else f"{name} {why}" for name, why in reasons)
+            told = (f"{name} {why:z.2f}" if isinstance(why, float) else f"{name} {why}" for name, why in reasons)
             yield "      " + "  ".join(told)
     if not recalled:
         yield "nothing was remembered in this conversation"

@@ -55,10 +55,13 @@ def add(name: str, user: str | None, any_user: bool, per_minute: int | None, run
     if user is not None and any_user:
         raise UsageError("--user and --any-user exclude each other", fix="leave one of them out")
     place = keys_at(runs, shared)
+    is_first = not place.keys()
     secret = place.add(name, user=None if any_user else user or "", per_minute=per_minute)
     show(out, {"name": name, "user": None if any_user else user or name, "key": secret}, secret)
     if not out.json:
         out.note(f"the key of {name}, in {place.place}; it is not shown again")
+        if is_first:
+            out.note("this is the first key: from now on the gateway serves nobody without one")
 
 
 @keys.command("list")

@@ -249,7 +249,7 @@ def hub_folder(model: str, *, download: bool = True) -> Path:
         why = ", and HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else ""
         raise SettingsError(
             f"the model {model} isn't in the cache {constants.HF_HUB_CACHE}{why}",
-            fix=f"unset HF_HUB_OFFLINE, or name {here}",
+            fix=_PACKAGED if model == SMOLLM2 else f"unset HF_HUB_OFFLINE, or name {here}",
         )
     try:
         there = HfApi().model_info(model, files_metadata=True).siblings or []

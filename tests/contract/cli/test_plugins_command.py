@@ -46,9 +46,9 @@ def test_a_pinned_plugin_must_have_that_version(agentfw: Agentfw, quick: tuple[s
 
 
 def test_all_components_of_a_plugin_are_checked_together(agentfw: Agentfw, install: Install) -> None:
-    install("agentfw-dice", "[agentfw]\ndice-plugin = agentfw_dice\n", DICE)
+    install("agentfw-dice", "[agentfw]\nnil = agentfw_dice\n", DICE)
 
-    for name in ("agentfw-dice", "dice-plugin"):
+    for name in ("agentfw-dice", "nil"):  # the plugin has the name of one of its components
         answer = agentfw("plugins", "check", name, "--json")
         assert answer.code == 0, answer.err
         assert {row["component"] for row in answer.json} == {"none", "nil"}
