@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Sequence
-from functools import cache
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -98,6 +100,7 @@ class Scan(NamedTuple):
     problems: list[MetadataProblem]
 
 
+@cache
 def normalise(name: str) -> str:
     """A distribution's normalised name: `Agentfw_Notes` and `agentfw-notes` are the same."""
     return "-".join(part for part in name.lower().replace("_", "-").replace(".", "-").split("-") if part)
@@ -155,11 +158,22 @@ def installed_places() -> dict[str, tuple[str, str]]:
     return {normalise(name): (str(folder), version) for _, folder, name, version in _installed()}
 
 
-def _installed() -> Iterator[tuple[Distribution, Path | None, str, str]]:
+def _installed() -> Sequence[tuple[Distribution, Path | None, str, str]]:
     """Each distribution (of two with one name the first on the path), its folder, and the name and version it says."""
+    places = []
+    for place in sys.path:
+        with suppress(OSError):
+            found = os.stat(place or ".")
+            places.append((found.st_dev, found.st_ino, found.st_mtime_ns))
+    return _found_in(tuple(places))
+
+
+@lru_cache(maxsize=1)
+def _found_in(places: tuple[tuple[int, int, int], ...]) -> Sequence[tuple[Distribution, Path | None, str, str]]:
+    """What is installed in the folders of `sys.path`, which one call of a command asks for several times."""
     from importlib.metadata import distributions
 
-    seen = set[str]()
+    listed, seen = [], set[str]()
     for installed in distributions():
         folder = getattr(installed, "_path", None)
         file = getattr(folder, "name", "")
@@ -167,7 +181,9 @@ def _installed() -> Iterator[tuple[Distribution, Path | None, str, str]]:
         name, _, version = stem.rpartition("-") if stem != file else file.removesuffix(".egg-info").partition("-")
         if not name or normalise(name) not in seen:
             seen.add(normalise(name))
-            yield installed, folder, name, version.partition("-")[0]  # the rest of an egg's is the version of Python
+            # What follows in the version of an egg is that of Python.
+            listed.append((installed, folder, name, version.partition("-")[0]))
+    return listed
 
 
 def _mentions(installed: Distribution, folder: Path | None, groups: Sequence[str]) -> bool:
