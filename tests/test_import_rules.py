@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import doctest
 import importlib
+import re
 import subprocess
 import sys
 import traceback
@@ -47,6 +48,7 @@ REMOVED_MODULES = {
 }
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
 LOOKED_AT = FORBIDDEN_CALLS | {"import_module", "load"}
+CALLED = re.compile(rf"(?<![.\w])({'|'.join(FORBIDDEN_CALLS)})\(|import_module\(|torch\.load\(")
 
 
 def sources(package: str) -> list[Path]:
@@ -67,7 +69,7 @@ def read(path: Path) -> tuple[bool, tuple[ast.Import | ast.ImportFrom | ast.Call
     text = path.read_text("utf-8")
     tree = ast.parse(text, str(path))
     # Imports are statements, of which there are far fewer than of all that stands in them.
-    nodes = ast.walk(tree) if any(f"{name}(" in text for name in LOOKED_AT) else statements(tree)
+    nodes = ast.walk(tree) if CALLED.search(text) else statements(tree)
     found = (node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom | ast.Call))
     kept = tuple(node for node in found if not isinstance(node, ast.Call) or called(node) in LOOKED_AT)
     return not tree.body or bool(ast.get_docstring(tree)), kept

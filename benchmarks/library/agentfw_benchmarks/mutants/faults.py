@@ -16,6 +16,7 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import StringIO
+from itertools import chain
 from pathlib import Path
 
 FOLDERS = ("framework", "plugins", "memory", "rewardmodels", "cli")
@@ -120,17 +121,17 @@ def plant(fault: Fault, sources: Sources) -> Planted:
     if not definitions:
         raise UnfitFaultError(f"{fault.name}: nothing is called {fault.where}")
     found = [
-        (path, span)
+        (path, span, definition)
         for path, definition in definitions
         for span in (_in_strings(sources.texts[path], definition, fault) if fault.text else _in_code(definition, fault))
     ]
     if len(found) != 1:
-        places = ", ".join(f"{path.relative_to(sources.root)}:{span.line}" for path, span in found)
+        places = ", ".join(f"{path.relative_to(sources.root)}:{span.line}" for path, span, _ in found)
         raise UnfitFaultError(
             f"{fault.name}: in {fault.where}, this stands {len(found)} times instead of once: {places}\n"
             + textwrap.indent(fault.text or fault.old, "    ")
         )
-    path, span = found[0]
+    path, span, definition = found[0]
     text = sources.texts[path]
     changed = span.replaced(text)
     try:
@@ -139,7 +140,7 @@ def plant(fault: Fault, sources: Sources) -> Planted:
         raise UnfitFaultError(f"{fault.name}: what it makes of {path.name} isn't Python: {error}") from None
     if changed == text:
         raise UnfitFaultError(f"{fault.name}: it changes nothing")
-    statements = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt))
+    statements = (node for node in ast.walk(definition) if isinstance(node, ast.stmt))
     first = max(one.lineno for one in statements if one.lineno <= span.line <= (one.end_lineno or one.lineno))
     return Planted(path, changed, range(first, span.end_line + 1))
 
@@ -166,7 +167,8 @@ def _definitions(tree: ast.Module, where: str) -> Iterator[ast.AST]:
     """What has this qualified name: classes, functions, and variables of a module or a class."""
 
     def below(node: ast.AST, prefix: str) -> Iterator[ast.AST]:
-        for child in ast.iter_child_nodes(node):
+        fields = ("body", "orelse", "finalbody", "handlers", "cases")
+        for child in chain.from_iterable(getattr(node, field, ()) for field in fields):
             if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 name = f"{prefix}{child.name}"
                 if name == where:
@@ -176,7 +178,7 @@ def _definitions(tree: ast.Module, where: str) -> Iterator[ast.AST]:
                 targets = child.targets if isinstance(child, ast.Assign) else [child.target]
                 if any(isinstance(target, ast.Name) and f"{prefix}{target.id}" == where for target in targets):
                     yield child
-            elif isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case):
+            else:
                 yield from below(child, prefix)
 
     return below(tree, "")
