@@ -3,9 +3,9 @@
     memory = GuardedMemory(threaded, guard)     # a guard around a thread around the memory of a plugin
 
 A layer has two methods: one for what is awaited and one for what isn't. Its class gets the methods of a kind from the
-table of calls. Besides the guard there are two: one tells trackers how long calls take, where a tracker asks for it.
-The other calls the memories of a gateway in a thread of their own, because one that waits for a lock of its database or
-for an embedder without `await` would keep everybody waiting.
+table of calls. Besides the guard there are two: one tells trackers how long calls take. The other calls the memories of
+a gateway in a thread of their own, because one that waits for a lock or an embedder without `await` would keep
+everybody waiting.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import concurrent.futures
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from inspect import isawaitable
-from types import CoroutineType, TracebackType
+from types import CoroutineType
 from typing import Any, ClassVar
 
 from ..environment import Environment
@@ -84,9 +85,9 @@ class Layer:
 
     def with_tools(self, call: Call, given: tuple[Any, ...], found: Any) -> Any:
         """What a call has given. Its tools cross this layer, too."""
-        return [self.around_tool(tool, call, given) for tool in found] if call.answer is TOOLS else found
+        return [self.around_tool(tool, given) for tool in found] if call.answer is TOOLS else found
 
-    def around_tool(self, tool: Any, call: Call, given: tuple[Any, ...]) -> Any:
+    def around_tool(self, tool: Any, given: tuple[Any, ...]) -> Any:
         """A tool that a call with these values has given, within this layer."""
         raise NotImplementedError
 
@@ -97,28 +98,18 @@ class Layer:
 
     def now(self, call: Call, given: tuple[Any, ...]) -> Any:
         """Make a call that is not awaited."""
-        return call.on(self._inside, given)
+        return self.with_tools(call, given, call.on(self._inside, given))
 
 
 def _method(call: Call, table: CallTable) -> Callable[..., Any]:
     """The method of a layer for a call. Values that are given by name are put in order."""
-    parameters = table.parameters[call.name]
+    parameters, waits = table.parameters[call.name], table.waits(call.name)
 
-    def ordered(given: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
-        return (*given, *(named[name] for name in parameters[len(given) :] if name in named))
+    def method(self: Layer, *given: Any, **named: Any) -> Any:
+        if named:
+            given = (*given, *(named[name] for name in parameters[len(given) :] if name in named))
+        return self.later(call, given) if waits else self.now(call, given)
 
-    if table.waits(call.name):
-
-        def later(self: Layer, *given: Any, **named: Any) -> Any:
-            return self.later(call, ordered(given, named) if named else given)
-
-        method: Callable[..., Any] = later
-    else:
-
-        def now(self: Layer, *given: Any, **named: Any) -> Any:
-            return self.now(call, ordered(given, named) if named else given)
-
-        method = now
     method.__name__ = call.name
     return method
 
@@ -266,26 +257,17 @@ class GuardedTool(Guarded, Tool, kind="tool"):
         return bool(well), text if self.texts is None else self.texts.shortened(text, title)
 
 
-class Clock:
-    """Takes the time of what happens in its `with` block, and the error that ends it."""
-
-    began = ended = 0.0
-    error = ""
-
-    def __enter__(self) -> Clock:
-        self.began = time.time()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.ended = time.time()
-        self.error = "" if kind is None else kind.__name__
-
-    @property
-    def times(self) -> dict[str, Any]:
-        """The fields of an operation."""
-        return {"began": self.began, "ended": self.ended, "error": self.error}
+@contextmanager
+def timed(tell: Callable[[dict[str, Any]], object]) -> Iterator[None]:
+    """Tell when the `with` block began and ended, and the error that ended it: the fields of an operation."""
+    began, error = time.time(), ""
+    try:
+        yield
+    except BaseException as failure:
+        error = type(failure).__name__
+        raise
+    finally:
+        tell({"began": began, "ended": time.time(), "error": error})
 
 
 class Traced(Layer):
@@ -296,20 +278,14 @@ class Traced(Layer):
         self.take_attributes(component)
 
     async def later(self, call: Call, given: tuple[Any, ...]) -> Any:
-        if call.operation is None:
+        if (operation := call.operation) is None:
             return self.with_tools(call, given, await super().later(call, given))
-        clock, found = Clock(), None
-        try:
-            with clock:
-                found = await super().later(call, given)
-            return found
-        finally:
-            self.trace(call.operation(self.name, self.task, given, found, clock.times))
+        found = None
+        with timed(lambda times: self.trace(operation(self.name, self.task, given, found, times))):
+            found = await super().later(call, given)
+        return found
 
-    def now(self, call: Call, given: tuple[Any, ...]) -> Any:
-        return self.with_tools(call, given, super().now(call, given))
-
-    def around_tool(self, tool: Any, call: Call, given: tuple[Any, ...]) -> Any:
+    def around_tool(self, tool: Any, given: tuple[Any, ...]) -> Any:
         return traced("tool", tool, tool.action.name, self.trace, given[0])
 
 
@@ -340,11 +316,11 @@ class MemoryThread:
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()
 
-    def start(self, call: Callable[..., Any], *given: Any) -> concurrent.futures.Future[Any]:
-        """Call a function in the thread, plain or async."""
+    def start(self, call: Call, component: Any, given: tuple[Any, ...]) -> concurrent.futures.Future[Any]:
+        """Make a call in the thread, whether it is awaited or not."""
 
         async def called() -> Any:
-            found = call(*given)
+            found = call.on(component, given)
             return await found if isawaitable(found) else found
 
         return asyncio.run_coroutine_threadsafe(called(), self._loop)
@@ -356,11 +332,11 @@ class _Beside(Layer):
         self.take_attributes(component)
 
     async def later(self, call: Call, given: tuple[Any, ...]) -> Any:
-        found = await asyncio.wrap_future(self._thread.start(getattr(self._inside, call.name), *given))
+        found = await asyncio.wrap_future(self._thread.start(call, self._inside, given))
         return self.with_tools(call, given, found)
 
     def now(self, call: Call, given: tuple[Any, ...]) -> Any:
-        started = self._thread.start(getattr(self._inside, call.name), *given)
+        started = self._thread.start(call, self._inside, given)
         if not call.posted:
             return self.with_tools(call, given, started.result())
 
@@ -371,5 +347,5 @@ class _Beside(Layer):
         started.add_done_callback(log_failure)
         return None
 
-    def around_tool(self, tool: Any, call: Call, given: tuple[Any, ...]) -> Any:
+    def around_tool(self, tool: Any, given: tuple[Any, ...]) -> Any:
         return layered(_Beside, "tool")(tool, self._thread)
