@@ -28,10 +28,8 @@ GiveUp = Callable[[PluginError], object]
 IN_PROGRESS: dict[PluginCall, None] = {}
 """In the order in which they began. A dictionary can be copied while another thread adds to it."""
 _OURS = frozenset(("agentfw", "agentfw_cli"))
-_NOTED_SECONDS = 10.0
-"""Seconds after which the user is told which component blocks the run."""
-_UNLIMITED = ("learner", "optimizer")
-"""The kinds whose calls may take as long as they need."""
+_NOTED_SECONDS = 10.0  # seconds after which the user is told which component blocks the run
+_UNLIMITED = ("learner", "optimizer")  # the kinds whose calls may take as long as they need
 
 
 class PluginCall:

@@ -39,8 +39,7 @@ __all__ = [
 ]
 
 _FILE = "entry_points.txt"
-_LINE = 120
-"""Longest summary, in letters. A distribution may have written a paragraph."""
+_LINE = 120  # letters of a summary; a distribution may have written a paragraph
 
 
 class EntryPoint(NamedTuple):

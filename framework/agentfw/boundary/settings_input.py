@@ -33,8 +33,7 @@ __all__ = [
     "validate",
 ]
 
-_LOOKED_AT = 100
-"""Mistakes that are put into words: a file of another kind has thousands."""
+_LOOKED_AT = 100  # mistakes that are put into words: a file of another kind has thousands
 
 # What is said better than pydantic says it. {name} is filled from the error's context.
 _WORDS = {

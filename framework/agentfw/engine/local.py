@@ -59,8 +59,7 @@ class Devices:
                 self._free[name] += min(share, 1.0)
 
 
-_ENDING = 15.0
-"""Seconds that a process may take to end. An object has a little less to close."""
+_ENDING = 15.0  # seconds that a process may take to end; its object has a little less to close
 _PRINTING = 0.5
 """Seconds that the last lines of an ended process may take. What it has started may keep its stderr open."""
 

@@ -87,8 +87,7 @@ class ServedOnNode(Served):
 
 _REACHING = 10.0  # seconds to wait for an answer of the cluster's address
 _PLACING = 5  # seconds that Ray may take to find room where there is some
-_AT_ONCE = 10_000
-"""Maximum number of calls of an actor in progress. Callers have tighter limits of their own."""
+_AT_ONCE = 10_000  # calls of an actor in progress at most; callers have tighter limits of their own
 
 
 class _Place:

@@ -124,8 +124,7 @@ class _Reader:
         attributes = r"((?:\s+[\w.-]+\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*'))*)"
         self._element = re.compile(rf"<({some or '(?!)'}){attributes}\s*(?:/>|>([^<]*)</\1>)")
         thought = _THOUGHT.match(text)
-        self._begin = thought.end() if thought else 0
-        """Where the answer begins, after the thoughts."""
+        self._begin = thought.end() if thought else 0  # where the answer begins, after the thoughts
 
     def whole(self, formats: Collection[CallFormat]) -> list[_Found]:
         """The calls, if the text consists of nothing else."""

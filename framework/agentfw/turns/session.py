@@ -42,10 +42,8 @@ Finish = Literal["stop", "length", "calls"]
 _Texts = Sequence[Sequence[str]]  # what a user said in each message, text by text
 _SAME_SUBJECT = 0.5
 """Similarity from which on two texts of a user are about the same. Below, the memories are asked again."""
-_MOST_CALLING = 16
-"""Answers with calls of the session's own tools, for one request."""
-_MOST_OF_REFUSAL = 2000
-"""Bytes of what a server said with its refusal that are recorded."""
+_MOST_CALLING = 16  # answers with calls of the session's own tools, for one request
+_MOST_OF_REFUSAL = 2000  # bytes of what a server said with its refusal that are recorded
 Demonstration = Callable[[Moment], Iterable[Intervention | str]]
 
 
@@ -91,18 +89,13 @@ class Unfinished:
 
 
 @dataclass(slots=True)
-class _Options:
-    goal: str
-    actions: Sequence[Action]
-    sampling: Sampling
-    stop: Sequence[str]
-    schema: Mapping[str, Any] | None
-    tell: Callable[[str], object] | None
-    demonstration: Demonstration | None
-    forwarded: Forwarded | None
-    plain: bool
+class _Asked:
+    request: Request
+    """What all turns of an answer have in common."""
     policy: Policy
     model: str
+    tell: Callable[[str], object] | None
+    forwarded: Forwarded | None
 
 
 class Session:
@@ -141,7 +134,6 @@ class Session:
         self.max_turns, self.write, self._sole_user = max_turns, write, sole_user
         self.before_call, self._recorded = before_call, record
         self.episode = Episode(task=task, environment=environment)
-        """The record so far."""
         self._recorder = TurnRecorder(self.episode, watch)
         self.failure: AgentfwError | None = None
         """The error of the last answer, if it failed."""
@@ -153,8 +145,7 @@ class Session:
         """The answers that the policy is giving."""
         self._begun = 0
         self._tree, self._recalled = MessageTree(), Recalled()
-        self._said = set[int | None]()
-        """Indexes of the messages that the memories may hear as what the user says."""
+        self._said = set[int | None]()  # indexes of the messages that the memories may hear as what the user says
         self._taken = (0, 0, 0, 0)
         self._given, self._goes_on, self._joining = self.builder.tools, False, asyncio.Lock()
 
@@ -212,9 +203,10 @@ class Session:
         at, began = round(time.time(), 3), self.now
         try:
             goal = next((one.content for one in messages if one.role == "system"), "")
-            given = (goal, actions, sampling or Sampling(), stop, schema, tell, demonstration, forwarded)
-            options = _Options(*given, plain, policy or self.policy, model)
-            reply = await self._answer(messages, user, said, options, carries_out)
+            brief, task = Brief(goal, demonstration=demonstration), self.episode.task
+            request = Request((), actions, sampling or Sampling(), None, brief, task, None, stop, schema, plain)
+            asked = _Asked(request, policy or self.policy, model, tell, forwarded)
+            reply = await self._answer(messages, user, said, asked, carries_out)
             self.failure = None
             return reply
         except AgentfwError as error:
@@ -248,18 +240,18 @@ class Session:
         return None if self.before_call is None else await self.before_call(self.episode.task, call, self.note)
 
     async def _answer(
-        self, messages: Sequence[Message], user: str, said: _Texts | None, options: _Options, carries_out: bool
+        self, messages: Sequence[Message], user: str, said: _Texts | None, asked: _Asked, carries_out: bool
     ) -> Reply:
         said = [(one.content,) for one in messages] if said is None else said
         said = [texts for one, texts in zip(messages, said, strict=True) if one.role == "user"]
         remembers = self._remembers(user)
         path = await self._remembering(messages, said) if remembers else self._tree.path(messages)
         self._show(path)
-        own, given, told = self.tools(user) if options.schema is None else {}, options.actions, ""
-        if options.forwarded is not None:
+        own, given, told = self.tools(user) if asked.request.schema is None else {}, asked.request.actions, ""
+        if asked.forwarded is not None:
             own = {}
-            options.forwarded = replace(
-                options.forwarded,
+            asked.forwarded = replace(
+                asked.forwarded,
                 recalled=self._recalled.text(messages) if remembers else "",
                 recalled_again=recalled_again(path) if remembers else (),
                 sampling=self.sampling,
@@ -270,8 +262,7 @@ class Session:
         for number in range(_MOST_CALLING + 1):
             # A policy that goes on and on with tools of the memory has to answer without them.
             own = own if number < _MOST_CALLING else {}
-            options.actions = (*given, *(tool.action for tool in own.values()))
-            reply, answer = await self._turn(path, options)
+            reply, answer = await self._turn(path, asked, (*given, *(tool.action for tool in own.values())))
             foreign = [call for call in reply.calls if carries_out and call.name not in own]
             decided = {call.id: found for call in foreign if (found := await self._decided(call)) is not None}
             calls = [call for call in reply.calls if carries_out and (call.name in own or call.id in decided)]
@@ -292,68 +283,61 @@ class Session:
             self._check_turns(self.in_flight - 1)
         return replace(reply, text=told + reply.text) if told else reply
 
-    async def _turn(self, path: Sequence[Node], options: _Options) -> tuple[Reply, Node]:
-        last, new, started = path[-1], after_answer(path), self.now
-        self._show(path)
-        self._recorder.offer(options.actions)
-        # The tokens of another model mean nothing to this one.
-        before = path[new - 1].generations.get(options.model) if new else None
-        request = Request(
-            shown_messages(path),
-            options.actions,
-            sampling_for(
-                options.sampling, self.sampling, run_wins=self.sampling_wins, task=self.episode.task, asked=last.asked
+    async def _turn(self, path: Sequence[Node], asked: _Asked, actions: tuple[Action, ...]) -> tuple[Reply, Node]:
+        wished, last, new, started = asked.request, path[-1], after_answer(path), self.now
+        self._recorder.offer(actions)
+        request = replace(
+            wished,
+            messages=shown_messages(path),
+            actions=actions,
+            sampling=sampling_for(
+                wished.sampling, self.sampling, run_wins=self.sampling_wins, task=wished.task, asked=last.asked
             ),
-            Moment(started, tuple(one for node in path[new:] for one in _observed(node.message, started))),
-            Brief(options.goal, tuple(options.actions), demonstration=options.demonstration),
-            self.episode.task,
-            before,
-            () if options.actions else options.stop,  # in a call, it would cut the arguments
-            options.schema,
-            options.plain,
+            moment=Moment(started, tuple(one for node in path[new:] for one in _observed(node.message, started))),
+            brief=replace(wished.brief, actions=actions),
+            # The tokens of another model mean nothing to this one.
+            before=path[new - 1].generations.get(asked.model) if new else None,
+            stop=() if actions else wished.stop,  # in a call, it would cut the arguments
         )
         last.asked += 1
-        pieces = StreamedText([action.name for action in options.actions], options.stop)
-        shown = tuple(node.place for node in path if node.place is not None)
-        passed, given = await self._generated(request, shown, started, options, pieces)
-        for generation in passed.generations:
-            generation.model = options.model
-        recorded = [self._record(path, request, each, given, options.stop) for each in passed.generations]
-        reply, answer = recorded[0]
-        if reply.turn.finish == "interrupted":
-            took = round(reply.turn.ended - given.started, 4)
-            self._note_failed("the model's server broke off its answer", at=given.at, seconds=took, status=502)
-        if options.forwarded is not None:
-            return replace(reply, passed=passed), answer
-        if options.tell is not None and (rest := pieces.rest(reply.text)):
-            options.tell(rest)
-        return reply, answer
-
-    async def _generated(
-        self, request: Request, shown: tuple[int, ...], started: Time, options: _Options, pieces: StreamedText
-    ) -> tuple[Passed, Unfinished]:
-        """Ask the policy. What was told of an answer that doesn't come to its end stays in the record."""
+        pieces = StreamedText([action.name for action in actions], wished.stop)
         if self.write is not None:
             self.write(self)
         self._begun += 1
-        answer = Unfinished(self._begun, started, shown)
+        given = Unfinished(self._begun, started, tuple(node.place for node in path if node.place is not None))
+        passed = await self._generated(request, given, asked, pieces)
+        for generation in passed.generations:
+            generation.model = asked.model
+        recorded = [self._record(path, request, each, given, wished.stop) for each in passed.generations]
+        reply, answer = recorded[0]
+        if reply.turn.finish == "interrupted":
+            took = round(reply.turn.ended - started, 4)
+            self._note_failed("the model's server broke off its answer", at=given.at, seconds=took, status=502)
+        if asked.forwarded is not None:
+            return replace(reply, passed=passed), answer
+        if asked.tell is not None and (rest := pieces.rest(reply.text)):
+            asked.tell(rest)
+        return reply, answer
+
+    async def _generated(self, request: Request, answer: Unfinished, asked: _Asked, pieces: StreamedText) -> Passed:
+        """Ask the policy. What was told of an answer that doesn't come to its end stays in the record."""
         self.unfinished.append(answer)
 
         def hear(piece: str) -> None:
             if answer.first is None:
-                answer.first = round(self.now - started, 4)
+                answer.first = round(self.now - answer.started, 4)
             answer.told.append(piece)
 
         def note(piece: str) -> None:
             hear(piece)
-            if options.tell is not None and (sure := pieces.take(piece)):
-                options.tell(sure)
+            if asked.tell is not None and (sure := pieces.take(piece)):
+                asked.tell(sure)
 
         try:
-            if options.forwarded is not None:
-                return await options.policy.forward(request, replace(options.forwarded, tell=hear)), answer
-            given = options.policy.generate(request) if options.tell is None else options.policy.stream(request, note)
-            return Passed((await given,)), answer
+            if asked.forwarded is not None:
+                return await asked.policy.forward(request, replace(asked.forwarded, tell=hear))
+            given = asked.policy.generate(request) if asked.tell is None else asked.policy.stream(request, note)
+            return Passed((await given,))
         except BaseException as error:
             if answer.told:
                 self.note("session", "cut_off", answer.cut_off(str(error) or "stopped"))
