@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -32,7 +32,7 @@ from ..policy import Policy
 from ..request import Action, Brief, Forwarded, Generation, Moment, Passed, Request, Sampling
 from ..timeline import Time
 from ..tool import Tool
-from .message_tree import MessageTree, Node, Recalled, after_answer, recalled_again, recalled_behind, shown_messages
+from .message_tree import MessageTree, Node, Recalled, after_answer, conversation_of, recalled_again, shown_messages
 from .parsing import StreamedText
 from .turn_builder import BeforeCall, TurnBuilder, TurnRecorder, extended, lengths, news_since, sampling_for
 
@@ -144,7 +144,7 @@ class Session:
         self.unfinished: list[Unfinished] = []
         """The answers that the policy is giving."""
         self._begun = 0
-        self._tree, self._recalled = MessageTree(), Recalled()
+        self._tree, self._recalled = MessageTree(), dict[Hashable, Recalled]()
         self._said = set[int | None]()  # indexes of the messages that the memories may hear as what the user says
         self._taken = (0, 0, 0, 0)
         self._given, self._goes_on, self._joining = self.builder.tools, False, asyncio.Lock()
@@ -249,10 +249,10 @@ class Session:
         self._show(path)
         own, given, told = self.tools(user) if asked.request.schema is None else {}, asked.request.actions, ""
         if asked.forwarded is not None:
-            own = {}
+            own, recalled = {}, self._recalled.get(conversation_of(messages)) if remembers else None
             asked.forwarded = replace(
                 asked.forwarded,
-                recalled=self._recalled.text(messages) if remembers else "",
+                recalled="" if recalled is None else recalled.text,
                 recalled_again=recalled_again(path) if remembers else (),
                 sampling=self.sampling,
                 run_wins=self.sampling_wins,
@@ -393,12 +393,14 @@ class Session:
         async with self._joining:
             if self.builder.task is None:
                 await self.builder.join(self.episode.task, goes_on=self._goes_on)
-        recalled, texts = list[Recollection](), next(filter(None, said), ())
-        if texts and messages not in self._recalled:
+        recalled, conversation = list[Recollection](), conversation_of(messages)
+        if conversation not in self._recalled and (texts := next(filter(None, said), ())):
             recalled = await self.builder.recall("\n\n".join(texts), self.now)
-            self._recalled.add(messages, recalled, "\n\n".join(texts))
-        path = self._tree.path(self._recalled.shown_in(messages))
-        again = () if recalled else await self._recall_again(messages, path, said)
+            text = "\n".join(TurnBuilder.told(recalled))
+            self._recalled[conversation] = Recalled(text, subject="\n\n".join(texts))
+        known = self._recalled.get(conversation, Recalled(""))
+        path = self._tree.path(known.shown_in(messages))
+        again = () if recalled else await self._recall_again(known, path, said)
         self._show(path)
         for one in recalled:
             self.note("memory", "recalled", {**one.to_record(), "message": path[0].place})
@@ -407,9 +409,7 @@ class Session:
         self._note_said(path, said)
         return path
 
-    async def _recall_again(
-        self, messages: Sequence[Message], path: list[Node], said: _Texts
-    ) -> Sequence[Recollection]:
+    async def _recall_again(self, known: Recalled, path: list[Node], said: _Texts) -> Sequence[Recollection]:
         """What the memories recall where the user comes to another subject. It is added at the end of the path.
 
         What stood before is never changed, so that a provider's cache of it holds.
@@ -418,17 +418,17 @@ class Session:
         last = users[-1] if users else None
         if last is None or last not in path[after_answer(path) :]:
             return ()
-        if (known := recalled_behind(path[-1])) is not None:  # the same request once more
-            path.append(known)
+        behind = [node for node in path[-1].below.values() if node.is_recalled and not node.is_forgotten]
+        if behind:  # the same request once more
+            path.append(behind[0])
             return ()
         text = "\n\n".join(said[-1])
         # After a restart, what was recalled for isn't known any more; what was said before is near it.
-        before = self._recalled.subjects.get(self._recalled.key(messages), "")
-        before = before or "\n\n".join(node.message.content for node in users[-2:-1])
+        before = known.subject or "\n\n".join(node.message.content for node in users[-2:-1])
         if not text or last.place in self._said or not await self._is_new_subject(before, text):
             return ()
-        self._recalled.subjects[self._recalled.key(messages)] = text
-        told = "\n".join([self._recalled.text(messages), *(text for _, text in recalled_again(path))])
+        known.subject = text
+        told = "\n".join([known.text, *(text for _, text in recalled_again(path))])
         found = [one for one in await self.builder.recall(text, self.now) if f"- {one.text}" not in told]
         if found:
             path.append(self._tree.recalled(path[-1], "\n".join(TurnBuilder.told(found))))
@@ -526,7 +526,7 @@ class Session:
         self._began = time.monotonic() - max([0.0, *(event.time for event in episode.events)])
         said = (event for event in episode.events if (event.kind, event.name) == ("memory", "said"))
         self._said.update(event.data["message"] for event in said)
-        self._recalled.restore(episode)
+        self._recalled.update(Recalled.in_record(episode))
         self._tree.restore(episode)
         self._taken = lengths(episode)
 
