@@ -78,11 +78,9 @@ class LocalEngine(Engine):
         resources = resources or Resources()
         devices = self._devices(resources)
         taken = devices.take(resources.gpus, name)
-        environment = {
-            **os.environ,
-            **resources.variables(this_machine=True),
-            **({"CUDA_VISIBLE_DEVICES": ",".join(taken)} if taken else {}),
-        }
+        environment = os.environ | resources.variables(this_machine=True)
+        if taken:
+            environment["CUDA_VISIBLE_DEVICES"] = ",".join(taken)
         hello = {"factory": factory, "arguments": list(arguments)}
         process = _Process(name, hello, environment, lambda: devices.give(resources.gpus, taken))
         self._started = [other for other in self._started if other.alive]
