@@ -18,7 +18,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from inspect import isawaitable
+from inspect import isawaitable, iscoroutinefunction, signature
 from types import CoroutineType
 from typing import Any, ClassVar
 
@@ -59,7 +59,7 @@ class Layer:
         cls.kind, cls.table = kind, KINDS_OF_CALLS[kind]
         for name, call in cls.table.calls.items():
             if name not in vars(cls):
-                setattr(cls, name, _method(call, cls.table))
+                setattr(cls, name, _method(call, getattr(cls.table.base, name)))
 
     @property
     def inside(self) -> Any:
@@ -101,9 +101,9 @@ class Layer:
         return self.with_tools(call, given, call.on(self._inside, given))
 
 
-def _method(call: Call, table: CallTable) -> Callable[..., Any]:
+def _method(call: Call, of_base: Callable[..., Any]) -> Callable[..., Any]:
     """The method of a layer for a call. Values that are given by name are put in order."""
-    parameters, waits = table.parameters[call.name], table.waits(call.name)
+    parameters, waits = [*signature(of_base).parameters][1:], iscoroutinefunction(of_base)
 
     def method(self: Layer, *given: Any, **named: Any) -> Any:
         if named:

@@ -7,6 +7,7 @@ import json
 import math
 import random
 from collections.abc import Sequence
+from functools import cache
 
 from ..environment import Environment
 from ..episode import Call, Episode, Task
@@ -43,12 +44,11 @@ def the_brief_can_be_read(subject: Worlds) -> None:
 def tasks_are_as_many_as_asked(subject: Worlds) -> None:
     """A run gets as many episodes as it asks for, each of its own, and the same ones for the same seed."""
     for count in (1, 5):
-        tasks = list(subject.make().tasks(count, _SEED, "test"))
+        tasks, again = (list(subject.make().tasks(count, _SEED, "test")) for _ in range(2))
         require(len(tasks) == count, f"tasks({count}, ...) gives {len(tasks)}")
         require(all(isinstance(task, Task) for task in tasks), "tasks() gives something that is no Task")
         indexes = [task.index for task in tasks]
         require(len(set(indexes)) == count, f"tasks({count}, ...) gives one index twice: {indexes}")
-        again = list(subject.make().tasks(count, _SEED, "test"))
         require(tasks == again, f"tasks({count}, {_SEED}, 'test') gives other tasks the second time")
 
 
@@ -65,8 +65,7 @@ def training_and_test_differ(subject: Worlds) -> None:
 async def one_seed_gives_one_episode(subject: Worlds) -> None:
     """One seed gives one episode: played twice alike, it is recorded alike."""
     task = _task(subject)
-    first = await play(subject.make(), task, RandomCaller())
-    second = await play(subject.make(), task, RandomCaller())
+    first, second = [await play(subject.make(), task, RandomCaller()) for _ in range(2)]
     _same(first, second, "played twice")
 
 
@@ -204,15 +203,13 @@ class Silent(Policy):
     """Never does anything. It has a generator for each episode, and takes one token for an answer."""
 
     def __init__(self) -> None:
-        self._generators: dict[tuple[str, int], random.Random] = {}
+        self._generator = cache(lambda task: Seeds(task.seed).random("player", task.sample))
 
     async def generate(self, request: Request) -> Generation:
-        key = (request.task.id, request.task.seed)
-        if key not in self._generators:
-            self._generators[key] = Seeds(request.task.seed).random("player", request.task.sample)
         # Let other episodes come in between, as a policy that has to be waited for does.
         await asyncio.sleep(0)
-        return Generation(calls=tuple(self.calls(request, self._generators[key])), count=1, version="check")
+        calls = self.calls(request, self._generator(request.task))
+        return Generation(calls=tuple(calls), count=1, version="check")
 
     def calls(self, request: Request, generator: random.Random) -> Sequence[Call]:
         return ()
