@@ -184,10 +184,8 @@ def it_goes_on_where_it_was(subject: Optimizers) -> None:
     one, other = subject.make(), subject.make()
     _advantages(one, _batch())
     other.restore(plain_state(one))
-    require(
-        _advantages(one, _batch(2)) == _advantages(other, _batch(2)),
-        "restored from its state, it gives other advantages",
-    )
+    same = _advantages(one, _batch(2)) == _advantages(other, _batch(2))
+    require(same, "restored from its state, it gives other advantages")
 
 
 def the_same_gets_the_same(subject: Optimizers) -> None:
