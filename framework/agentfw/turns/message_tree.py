@@ -10,7 +10,7 @@ answer that the program sends back stands for the original answer and the hidden
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -54,6 +54,10 @@ class MessageTree:
 
     def __init__(self) -> None:
         self._root = Node(Message("", ""))
+        self.recalled = dict[Hashable, Recalled]()
+        """What the memories recalled, by conversation (`conversation_of`)."""
+        self.said = set[int | None]()
+        """Indexes of the messages that the memories may hear as what the user says."""
 
     def path(self, messages: Sequence[Message]) -> list[Node]:
         """The nodes of a conversation. Answers of the policy that come back unchanged are those that it gave."""
@@ -65,17 +69,33 @@ class MessageTree:
 
     def restore(self, episode: Episode) -> None:
         """Take in the turns of an episode that an earlier process has recorded."""
-        called = dict[int, list[dict[str, Any]]]()
-        again, forgotten = set[int](), set[int]()
+        called, found = dict[int, list[dict[str, Any]]](), dict[int, list[Recollection]]()
+        asked, again, forgotten = set[int](), set[int](), set[int]()
         for event in episode.events:
             match event.kind, event.name:
                 case "memory", "changed":
                     forgotten |= again
+                    found.clear()
+                    asked.clear()
+                case "memory", "said":
+                    self.said.add(event.data["message"])
+                    asked.add(event.data["message"])
                 case "memory", "called":
                     called.setdefault(event.data["turn"], []).append(event.data)
-                case "memory", "recalled" if event.data.get("again"):
-                    again.add(event.data["message"])
+                case "memory", "recalled" if "message" in event.data:
+                    found.setdefault(event.data["message"], []).append(Recollection(event.data["text"]))
+                    if event.data.get("again"):
+                        again.add(event.data["message"])
         for turn in episode.turns:
+            shown = [episode.messages[place] for place in turn.shown]
+            first = _first_of_user(shown)
+            if first is not None and turn.shown[0] in found:
+                text = "\n".join(TurnBuilder.told(found[turn.shown[0]]))
+                system = replace(shown[0], content=shown[0].content.removesuffix(text).removesuffix("\n\n"))
+                sent = [system, *shown[1:]] if system.content else shown[1:]
+                self.recalled[conversation_of(sent)] = Recalled(text)
+            elif first is not None and turn.shown[first] in asked:  # the memories had nothing
+                self.recalled[conversation_of(shown)] = Recalled("")
             node, path, carried_out = self._root, list[Node](), frozenset[str]()
             for place in turn.shown:  # the hidden messages included
                 node = _below(node, episode.messages[place])
@@ -121,14 +141,15 @@ class MessageTree:
         return nodes
 
     @staticmethod
-    def recalled(node: Node, text: str) -> Node:
+    def recall_behind(node: Node, text: str) -> Node:
         """Add what was recalled later in a conversation, behind a message. Returns the node."""
         found = _below(node, Message("system", text))
         found.is_hidden = True
         return found
 
     def forget_recalled(self) -> None:
-        """Tell nothing any more of what was recalled later in conversations."""
+        """Tell nothing any more of what was recalled."""
+        self.recalled.clear()
         nodes = [self._root]
         while nodes:
             node = nodes.pop()
@@ -164,29 +185,6 @@ class Recalled:
         if messages[0].role == "system":
             return [replace(messages[0], content=f"{messages[0].content}\n\n{self.text}"), *messages[1:]]
         return [Message("system", self.text), *messages]
-
-    @classmethod
-    def in_record(cls, episode: Episode) -> Iterator[tuple[Hashable, Recalled]]:
-        """What was recalled for each conversation in an episode that an earlier process has recorded."""
-        found, said = dict[int, list[Recollection]](), set[int]()
-        for event in episode.events:
-            match event.kind, event.name:
-                case "memory", "changed":
-                    found.clear()
-                    said.clear()
-                case "memory", "said":
-                    said.add(event.data["message"])
-                case "memory", "recalled" if "message" in event.data:
-                    found.setdefault(event.data["message"], []).append(Recollection(event.data["text"]))
-        for turn in episode.turns:
-            shown = [episode.messages[place] for place in turn.shown]
-            first = _first_of_user(shown)
-            if first is not None and turn.shown[0] in found:
-                text = "\n".join(TurnBuilder.told(found[turn.shown[0]]))
-                system = replace(shown[0], content=shown[0].content.removesuffix(text).removesuffix("\n\n"))
-                yield conversation_of([system, *shown[1:]] if system.content else shown[1:]), cls(text)
-            elif first is not None and turn.shown[first] in said:  # the memories were asked, and had nothing
-                yield conversation_of(shown), cls("")
 
 
 def conversation_of(messages: Sequence[Message]) -> Hashable:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -144,9 +144,7 @@ class Session:
         self.unfinished: list[Unfinished] = []
         """The answers that the policy is giving."""
         self._begun = 0
-        self._tree, self._recalled = MessageTree(), dict[Hashable, Recalled]()
-        self._said = set[int | None]()  # indexes of the messages that the memories may hear as what the user says
-        self._taken = (0, 0, 0, 0)
+        self._tree, self._taken = MessageTree(), (0, 0, 0, 0)
         self._given, self._goes_on, self._joining = self.builder.tools, False, asyncio.Lock()
 
     @property
@@ -249,7 +247,7 @@ class Session:
         self._show(path)
         own, given, told = self.tools(user) if asked.request.schema is None else {}, asked.request.actions, ""
         if asked.forwarded is not None:
-            own, recalled = {}, self._recalled.get(conversation_of(messages)) if remembers else None
+            own, recalled = {}, self._tree.recalled.get(conversation_of(messages)) if remembers else None
             asked.forwarded = replace(
                 asked.forwarded,
                 recalled="" if recalled is None else recalled.text,
@@ -394,11 +392,11 @@ class Session:
             if self.builder.task is None:
                 await self.builder.join(self.episode.task, goes_on=self._goes_on)
         recalled, conversation = list[Recollection](), conversation_of(messages)
-        if conversation not in self._recalled and (texts := next(filter(None, said), ())):
+        if conversation not in self._tree.recalled and (texts := next(filter(None, said), ())):
             recalled = await self.builder.recall("\n\n".join(texts), self.now)
             text = "\n".join(TurnBuilder.told(recalled))
-            self._recalled[conversation] = Recalled(text, subject="\n\n".join(texts))
-        known = self._recalled.get(conversation, Recalled(""))
+            self._tree.recalled[conversation] = Recalled(text, subject="\n\n".join(texts))
+        known = self._tree.recalled.get(conversation, Recalled(""))
         path = self._tree.path(known.shown_in(messages))
         again = () if recalled else await self._recall_again(known, path, said)
         self._show(path)
@@ -425,13 +423,13 @@ class Session:
         text = "\n\n".join(said[-1])
         # After a restart, what was recalled for isn't known any more; what was said before is near it.
         before = known.subject or "\n\n".join(node.message.content for node in users[-2:-1])
-        if not text or last.place in self._said or not await self._is_new_subject(before, text):
+        if not text or last.place in self._tree.said or not await self._is_new_subject(before, text):
             return ()
         known.subject = text
         told = "\n".join([known.text, *(text for _, text in recalled_again(path))])
         found = [one for one in await self.builder.recall(text, self.now) if f"- {one.text}" not in told]
         if found:
-            path.append(self._tree.recalled(path[-1], "\n".join(TurnBuilder.told(found))))
+            path.append(self._tree.recall_behind(path[-1], "\n".join(TurnBuilder.told(found))))
         return found
 
     async def _is_new_subject(self, before: str, text: str) -> bool:
@@ -453,8 +451,8 @@ class Session:
         before = path[new - 1].place if new else None
         asked = [node for node in path if node.message.role == "user"]
         for node, texts in zip(asked, said, strict=True):
-            if texts and node in path[new:] and node.place not in self._said:
-                self._said.add(node.place)
+            if texts and node in path[new:] and node.place not in self._tree.said:
+                self._tree.said.add(node.place)
                 about: dict[str, Any] = {"message": node.place, "answer_to": before, "at": time.time()}
                 if tuple(texts) != (node.message.content,):
                     about["texts"] = list(texts)
@@ -500,7 +498,6 @@ class Session:
 
     def forget_recalled(self) -> None:
         """Ask the memories again before the next answer."""
-        self._recalled.clear()
         self._tree.forget_recalled()
         self.note("memory", "changed")
 
@@ -524,9 +521,6 @@ class Session:
         self.episode = self._recorder.episode = episode
         self._goes_on = True
         self._began = time.monotonic() - max([0.0, *(event.time for event in episode.events)])
-        said = (event for event in episode.events if (event.kind, event.name) == ("memory", "said"))
-        self._said.update(event.data["message"] for event in said)
-        self._recalled.update(Recalled.in_record(episode))
         self._tree.restore(episode)
         self._taken = lengths(episode)
 
