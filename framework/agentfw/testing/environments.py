@@ -11,6 +11,7 @@ from functools import cache
 
 from ..environment import Environment
 from ..episode import Call, Episode, Task
+from ..errors import one_line
 from ..interfaces import Interface, parse_interface
 from ..policy import Generation, Policy, Request
 from ..request import Brief
@@ -179,8 +180,7 @@ def _same(first: Episode, second: Episode, how: str) -> None:
 
 
 def _short(value: object) -> str:
-    text = str(value) if isinstance(value, Exception) else repr(value)
-    return text if len(text) <= 160 else text[:157] + "..."
+    return one_line(str(value) if isinstance(value, Exception) else repr(value), 160)
 
 
 class _Follower(Policy):

@@ -12,11 +12,11 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from pathlib import Path
 
 from ..episode import Episode, Task
 from ..errors import InterventionRefused, UnknownNameError
 from ..memory import Memory, Query, Recollection, Remembered, Saying
+from ..tool import Tool
 from .checks import BrokenPromise, DoesNotApply, Subject, require, sample_episode, working_folder
 from .tools import check_tools, drawn
 
@@ -27,21 +27,17 @@ Shown = list[tuple[str, object]]
 
 
 @asynccontextmanager
-async def open_memory(subject: Memories, name: str = "memory") -> AsyncIterator[Memory]:
-    """A memory in a folder of its own."""
-    with working_folder(subject.folder / name):
+async def open_memory(subject: Memories, name: str = "memory", *, folder: str = "") -> AsyncIterator[Memory]:
+    """The memory of a run of this name, in a working folder of its own, or in one that several share."""
+    run = subject.folder / f"run-{name}"
+    run.mkdir(exist_ok=True)
+    with working_folder(subject.folder / (folder or name)):
         memory = subject.make()
-        memory.open(run_folder(subject, name))
+        memory.open(run)
         try:
             yield memory
         finally:
             await memory.close()
-
-
-def run_folder(subject: Memories, name: str) -> Path:
-    folder = subject.folder / f"run-{name}"
-    folder.mkdir(exist_ok=True)
-    return folder
 
 
 def next_task(subject: Memories) -> Task:
@@ -189,13 +185,10 @@ async def two_runs_are_strangers(subject: Memories) -> None:
     """Two runs in one folder are strangers: the second neither sees what the first has learned, nor loses its own."""
     task, asking = next_task(subject), queries(subject, limit=20)
     both: list[Shown] = []
-    with working_folder(subject.folder / "both"):
-        for name in ("first", "second"):
-            memory = subject.make()
-            memory.open(run_folder(subject, name))
+    for name in ("first", "second"):
+        async with open_memory(subject, name, folder="both") as memory:
             seen = [shown for episode in subject.episodes for shown in await _gone_through(memory, episode)]
             both.append(seen + await _answered(memory, task, asking))
-            await memory.close()
     for (occasion, first), (_, second) in zip(*both, strict=True):
         wrong = f"in a second run, {occasion} says {second}, not {first}; keep notes in open()'s folder"
         require(first == second, wrong)
@@ -258,32 +251,23 @@ async def odd_episodes_will_do(subject: Memories) -> None:
 
 async def two_at_once_will_do(subject: Memories) -> None:
     """Two of them can be at work at once, also on the same files."""
-    async with open_memory(subject) as first:
-        second = subject.make()
-        second.open(run_folder(subject, "second"))
-        try:
-            half = len(subject.episodes) // 2
 
-            async def work(memory: Memory, episodes: Sequence[Episode]) -> None:
-                for episode in episodes:
-                    memory.begin(episode.task)
-                    await asked(memory, queries(subject))
-                    await memory.learn(episode, episode.utility)
+    async def work(memory: Memory, episodes: Sequence[Episode]) -> None:
+        for episode in episodes:
+            memory.begin(episode.task)
+            await asked(memory, queries(subject))
+            await memory.learn(episode, episode.utility)
 
-            await asyncio.gather(work(first, subject.episodes[:half]), work(second, subject.episodes[half:]))
-            await asyncio.gather(asked(first, queries(subject)), asked(second, queries(subject)))
-        finally:
-            await second.close()
+    half = len(subject.episodes) // 2
+    async with open_memory(subject, folder="both") as first, open_memory(subject, "second", folder="both") as second:
+        await asyncio.gather(work(first, subject.episodes[:half]), work(second, subject.episodes[half:]))
+        await asyncio.gather(asked(first, queries(subject)), asked(second, queries(subject)))
 
 
 async def its_tools_can_be_offered(subject: Memories) -> None:
     """What an agent can do with the memory itself can be offered to a model."""
     async with open_memory(subject) as memory:
-        task = next_task(subject)
-        memory.begin(task)
-        if not (tools := memory.tools(task)):
-            raise DoesNotApply("it offers no tools")
-        check_tools(tools)
+        check_tools(_tools_of(memory, next_task(subject)))
 
 
 async def its_tools_work(subject: Memories) -> None:
@@ -292,11 +276,8 @@ async def its_tools_work(subject: Memories) -> None:
         for episode in subject.episodes:
             memory.begin(episode.task)
             await learned(memory, [episode])
-        task, generator = next_task(subject), random.Random(7)
-        memory.begin(task)
-        if not (tools := memory.tools(task)):
-            raise DoesNotApply("it offers no tools")
-        for tool in tools:
+        generator = random.Random(7)
+        for tool in _tools_of(memory, next_task(subject)):
             for _ in range(6):
                 arguments = drawn(tool.action.parameters, generator)
                 try:
@@ -307,6 +288,13 @@ async def its_tools_work(subject: Memories) -> None:
                     error.add_note(f"called as {tool.action.name}({arguments})")
                     raise
                 require(isinstance(answer, str), f"{tool.action.name} answers with a {type(answer).__name__}, not text")
+
+
+def _tools_of(memory: Memory, task: Task) -> Sequence[Tool]:
+    memory.begin(task)
+    if not (tools := memory.tools(task)):
+        raise DoesNotApply("it offers no tools")
+    return tools
 
 
 async def _gone_through(memory: Memory, episode: Episode) -> Shown:
