@@ -35,8 +35,7 @@ class Node:
     """The text of an answer as the asker got it."""
     carried_out: frozenset[str] = frozenset()
     """Ids of the calls of an answer that the session carried out itself."""
-    is_hidden: bool = False
-    """Whether the message is hidden from the asker."""
+    is_hidden: bool = False  # from the asker
     is_forgotten: bool = False
     """Whether it is something recalled that isn't to be told any more."""
     below: dict[Hashable, Node] = field(default_factory=dict)

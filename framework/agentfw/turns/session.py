@@ -138,12 +138,9 @@ class Session:
         self.failure: AgentfwError | None = None
         """The error of the last answer, if it failed."""
         self.used = self._began = time.monotonic()
-        """When the session was last used."""
-        self.in_flight = 0
-        """Number of requests that are being answered."""
+        self.in_flight = self._begun = 0  # requests that are being answered, and answers that were begun
         self.unfinished: list[Unfinished] = []
         """The answers that the policy is giving."""
-        self._begun = 0
         self._tree, self._taken = MessageTree(), (0, 0, 0, 0)
         self._given, self._goes_on, self._joining = self.builder.tools, False, asyncio.Lock()
 
@@ -484,8 +481,7 @@ class Session:
             raise UsageError(wrong, fix=f"this session has {len(self.episode.turns)} turns, from 0")
         text = words or correction
         data = {"value": value, "turn": turn, "correction": correction, "text": text, "at": time.time()}
-        data |= {"metric": metric} if metric else {}
-        data |= {"by": "user"} if text else {}
+        data |= ({"metric": metric} if metric else {}) | ({"by": "user"} if text else {})
         self.note("observation", "feedback", data)
         self.used = time.monotonic()
 
