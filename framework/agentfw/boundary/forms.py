@@ -236,7 +236,8 @@ def _generation(found: Generation, passage: Passage) -> Generation:
     require(isinstance(found, Generation), f"answered with a {type(found).__name__}, not a Generation")
     for name, (kind, of_items) in _FIELDS.items():
         value = getattr(found, name)
-        if not isinstance(value, kind):  # in words only then: thousands of token ids make a long text
+        fits = isinstance(value, kind)
+        if not fits:  # in words only then: thousands of token ids make a long text
             raise passage.guard.error(f"answered with {name}={one_line(repr(value), 60)}")
         if of_items is not None and value:
             wrong = {each.__name__ for each in set(map(type, value)) if not issubclass(each, of_items)}
