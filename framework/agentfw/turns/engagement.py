@@ -11,10 +11,10 @@ between such works. An agent that becomes free is asked what to do next, even if
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
-from functools import cache
 from math import inf
 from typing import Any
 
@@ -350,7 +350,7 @@ class SeatWorld:
         self._engagement, self.seeds = engagement, seeds
         self.timeline, self.episode, self.seat = line, engagement.episode, engagement.seat
         self.at, self.after, self.cancel = line.at, line.after, line.cancel
-        self.random = cache(seeds.random)  # a new generator of the same name would draw the same numbers again
+        self._generators: dict[str, random.Random] = {}
         if self.seat:  # the clock is shared: once this world is over, what it scheduled no longer happens
             self.at = lambda time, call: line.at(time, lambda: engagement.over or call())
             self.after = lambda delay, call: line.after(delay, lambda: engagement.over or call())
@@ -358,6 +358,12 @@ class SeatWorld:
     @property
     def now(self) -> Time:
         return self.timeline.now
+
+    def random(self, name: str) -> random.Random:
+        """The generator of this name. It is made once: a new one would draw the same numbers again."""
+        if name not in self._generators:
+            self._generators[name] = self.seeds.random(name)
+        return self._generators[name]
 
     def work(
         self, name: str, duration: Time, finished: Callable[[Work], object] | None = None, *, holds: bool = True
