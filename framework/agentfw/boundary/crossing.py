@@ -34,7 +34,7 @@ from ..tool import Tool, Toolbox
 from ..tracker import Operation, Tracker
 from .calls import KINDS_OF_CALLS, Call, CallTable
 from .coroutines import Deadline, as_coroutine, not_awaitable
-from .forms import TOOLS, Passage, ShownTexts, Spending
+from .forms import TOOLS, Passage, Shorten, Spending
 from .guard import Calling, Guard
 from .secrets import strike, struck
 
@@ -129,11 +129,11 @@ class Guarded(Layer):
         guard: Guard,
         *,
         spending: Spending | None = None,
-        texts: ShownTexts | None = None,
+        shorten: Shorten | None = None,
         episode: str = "",
     ) -> None:
         """`episode` is that of all calls, for a component of one episode."""
-        self.guard, self.spending, self.texts, self.episode = guard, spending, texts, episode
+        self.guard, self.spending, self.shorten, self.episode = guard, spending, shorten, episode
         self.inside = component
         with guard.calling("its attributes"):
             self.take_attributes(component)
@@ -141,7 +141,7 @@ class Guarded(Layer):
     def around(self, kind: str, component: Any) -> Any:
         """The same guard around something that the component gave."""
         own: type[Guarded] = {"tool": GuardedTool, "policy": GuardedPolicy}[kind]
-        return own(component, self.guard, spending=self.spending, texts=self.texts)
+        return own(component, self.guard, spending=self.spending, shorten=self.shorten)
 
     def later(self, call: Call, given: tuple[Any, ...]) -> Awaitable[Any]:
         if call.quiet and not self.overrides(call.name):
@@ -254,7 +254,7 @@ class GuardedTool(Guarded, Tool, kind="tool"):
         finally:
             self._row.count(time.monotonic() - began, failed=not well)
         text, title = strike(text), f"{self.guard.title}, {self._call},"
-        return bool(well), text if self.texts is None else self.texts.shortened(text, title)
+        return bool(well), text if self.shorten is None else self.shorten(text, title)
 
 
 @contextmanager
