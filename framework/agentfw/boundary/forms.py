@@ -384,5 +384,3 @@ UPDATE = Form(
 )
 LOGPROBS = Form(write=lambda found: [list(found.logprobs), list(found.rounding)], read=lambda record: Scores(*record))
 SENTENCE = Form(leave=_sentence)
-TOLD = VALUE
-"""Whether a tool has succeeded, and what it says. The tool's own layer checks it."""
