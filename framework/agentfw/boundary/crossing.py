@@ -49,14 +49,13 @@ class Layer:
     """Base class of layers. A class that is given a `kind` gets all methods of that kind, each of which crosses."""
 
     table: ClassVar[CallTable]
-    kind: ClassVar[str]
     _inside: Any
 
     def __init_subclass__(cls, *, kind: str = "", **more: Any) -> None:
         super().__init_subclass__(**more)
         if not kind:
             return
-        cls.kind, cls.table = kind, KINDS_OF_CALLS[kind]
+        cls.table = KINDS_OF_CALLS[kind]
         for name, call in cls.table.calls.items():
             if name not in vars(cls):
                 setattr(cls, name, _method(call, getattr(cls.table.base, name)))
