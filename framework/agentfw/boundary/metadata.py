@@ -206,7 +206,7 @@ def blame(error: BaseException) -> tuple[str, str]:
 
     This is for what is raised outside of the calls that a guard knows.
     """
-    found = [entry for group in ("agentfw", "agentfw.commands") for entry in entry_points(group)]
+    found = scan("agentfw", "agentfw.commands").entry_points
     homes = {entry.module.partition(".")[0]: entry.distribution for entry in found if entry.distribution != "agentfw"}
     trace, who = error.__traceback__, ("", "")
     while trace is not None:
