@@ -34,7 +34,6 @@ class Kind(NamedTuple):
     base: str
     """The class that they derive from, as `module:Class` in this package."""
     summary: str
-    """What its components are."""
     words: str = ""
     """What errors call it. Default: its name."""
 

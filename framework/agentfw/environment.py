@@ -207,9 +207,8 @@ def _actions(kind: type) -> dict[str, _Marked]:
     """The actions of an environment class, described once."""
     found = {}
     for attribute in dir(kind):
-        method = getattr(kind, attribute, None)
-        marked = getattr(method, "__agentfw_action__", None)
-        if method is not None and marked is not None:
+        method: Any = getattr(kind, attribute, None)
+        if (marked := getattr(method, "__agentfw_action__", None)) is not None:
             spec = describe(method, name=marked[0], skip_first=True)
             found[spec.name] = _Marked(spec, attribute, marked[1])
     return found

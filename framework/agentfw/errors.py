@@ -68,10 +68,8 @@ __all__ = [
     "with_extra",
 ]
 
-_NEAR = 5
-"""Maximum number of similar names that an error lists."""
-_MOST = 40
-"""Maximum number of wrong settings that an error lists."""
+_NEAR = 5  # maximum number of similar names that an error lists
+_MOST = 40  # maximum number of wrong settings that an error lists
 _strike: Callable[[str], str] = str
 
 

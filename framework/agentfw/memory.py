@@ -92,7 +92,6 @@ class Embedded(NamedTuple):
     """Texts as vectors."""
 
     model: str
-    """Name of the embedding model."""
     vectors: Sequence[Sequence[float]]
 
 

@@ -32,6 +32,7 @@ import json
 import re
 import typing
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, overload
 
 from .errors import InterventionRefused, PluginError, in_words, is_failure, not_implemented
@@ -156,10 +157,7 @@ def tool(
     examples: Sequence[Mapping[str, Any]] = (),
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Create a tool from a typed function."""
-
-    def make(wrapped: Callable[..., Any]) -> FunctionTool:
-        return FunctionTool(wrapped, name=name, takes=takes, timeout=timeout, examples=examples)
-
+    make = partial(FunctionTool, name=name, takes=takes, timeout=timeout, examples=examples)
     return make if function is None else make(function)
 
 

@@ -31,7 +31,6 @@ class Operation:
     """An operation that is over. What it is, its class says."""
 
     task: Task
-    """The task of the episode that it belongs to."""
     name: str
     """The component that did it, or the tool."""
     began: float

@@ -7,7 +7,6 @@ kind is a method of its base class and one line here.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy, deepcopy
 from dataclasses import dataclass
@@ -83,11 +82,6 @@ class CallTable:
         """`attributes` are the names of the component's attributes that callers read."""
         self.base, self.attributes = base, tuple(attributes)
         self.calls: Mapping[str, Call] = {call.name: call for call in calls}
-        self.parameters = {name: tuple(inspect.signature(getattr(base, name)).parameters)[1:] for name in self.calls}
-
-    def waits(self, name: str) -> bool:
-        """Whether a call is awaited."""
-        return inspect.iscoroutinefunction(getattr(self.base, name))
 
 
 def _policy_call(name: str, task: Task | None, given: tuple[Any, ...], found: Any, times: dict[str, Any]) -> Operation:
@@ -141,7 +135,7 @@ KINDS_OF_CALLS: dict[str, CallTable] = {
     "toolbox": CallTable(Toolbox, Call("open", (), forms.TOOLS), Call("close")),
     "tool": CallTable(
         Tool,
-        Call("answer", (forms.VALUE,), forms.TOLD, operation=_tool_call),
+        Call("answer", (forms.VALUE,), operation=_tool_call),  # the layer of tools checks what it answers
         attributes=("action", "takes", "timeout"),
     ),
     "policy": CallTable(

@@ -3,9 +3,9 @@
     memory = GuardedMemory(threaded, guard)     # a guard around a thread around the memory of a plugin
 
 A layer has two methods: one for what is awaited and one for what isn't. Its class gets the methods of a kind from the
-table of calls. Besides the guard there are two: one tells trackers how long calls take, where a tracker asks for it.
-The other calls the memories of a gateway in a thread of their own, because one that waits for a lock of its database or
-for an embedder without `await` would keep everybody waiting.
+table of calls. Besides the guard there are two: one tells trackers how long calls take. The other calls the memories of
+a gateway in a thread of their own, because one that waits for a lock or an embedder without `await` would keep
+everybody waiting.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import concurrent.futures
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
-from inspect import isawaitable
-from types import CoroutineType, TracebackType
+from inspect import isawaitable, iscoroutinefunction, signature
+from types import CoroutineType
 from typing import Any, ClassVar
 
 from ..environment import Environment
@@ -33,7 +34,7 @@ from ..tool import Tool, Toolbox
 from ..tracker import Operation, Tracker
 from .calls import KINDS_OF_CALLS, Call, CallTable
 from .coroutines import Deadline, as_coroutine, not_awaitable
-from .forms import TOOLS, Passage, ShownTexts, Spending
+from .forms import TOOLS, Passage, Shorten, Spending
 from .guard import Calling, Guard
 from .secrets import strike, struck
 
@@ -48,17 +49,16 @@ class Layer:
     """Base class of layers. A class that is given a `kind` gets all methods of that kind, each of which crosses."""
 
     table: ClassVar[CallTable]
-    kind: ClassVar[str]
     _inside: Any
 
     def __init_subclass__(cls, *, kind: str = "", **more: Any) -> None:
         super().__init_subclass__(**more)
         if not kind:
             return
-        cls.kind, cls.table = kind, KINDS_OF_CALLS[kind]
+        cls.table = KINDS_OF_CALLS[kind]
         for name, call in cls.table.calls.items():
             if name not in vars(cls):
-                setattr(cls, name, _method(call, cls.table))
+                setattr(cls, name, _method(call, getattr(cls.table.base, name)))
 
     @property
     def inside(self) -> Any:
@@ -84,9 +84,9 @@ class Layer:
 
     def with_tools(self, call: Call, given: tuple[Any, ...], found: Any) -> Any:
         """What a call has given. Its tools cross this layer, too."""
-        return [self.around_tool(tool, call, given) for tool in found] if call.answer is TOOLS else found
+        return [self.around_tool(tool, given) for tool in found] if call.answer is TOOLS else found
 
-    def around_tool(self, tool: Any, call: Call, given: tuple[Any, ...]) -> Any:
+    def around_tool(self, tool: Any, given: tuple[Any, ...]) -> Any:
         """A tool that a call with these values has given, within this layer."""
         raise NotImplementedError
 
@@ -97,28 +97,18 @@ class Layer:
 
     def now(self, call: Call, given: tuple[Any, ...]) -> Any:
         """Make a call that is not awaited."""
-        return call.on(self._inside, given)
+        return self.with_tools(call, given, call.on(self._inside, given))
 
 
-def _method(call: Call, table: CallTable) -> Callable[..., Any]:
+def _method(call: Call, of_base: Callable[..., Any]) -> Callable[..., Any]:
     """The method of a layer for a call. Values that are given by name are put in order."""
-    parameters = table.parameters[call.name]
+    parameters, waits = [*signature(of_base).parameters][1:], iscoroutinefunction(of_base)
 
-    def ordered(given: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
-        return (*given, *(named[name] for name in parameters[len(given) :] if name in named))
+    def method(self: Layer, *given: Any, **named: Any) -> Any:
+        if named:
+            given = (*given, *(named[name] for name in parameters[len(given) :] if name in named))
+        return self.later(call, given) if waits else self.now(call, given)
 
-    if table.waits(call.name):
-
-        def later(self: Layer, *given: Any, **named: Any) -> Any:
-            return self.later(call, ordered(given, named) if named else given)
-
-        method: Callable[..., Any] = later
-    else:
-
-        def now(self: Layer, *given: Any, **named: Any) -> Any:
-            return self.now(call, ordered(given, named) if named else given)
-
-        method = now
     method.__name__ = call.name
     return method
 
@@ -138,11 +128,11 @@ class Guarded(Layer):
         guard: Guard,
         *,
         spending: Spending | None = None,
-        texts: ShownTexts | None = None,
+        shorten: Shorten | None = None,
         episode: str = "",
     ) -> None:
         """`episode` is that of all calls, for a component of one episode."""
-        self.guard, self.spending, self.texts, self.episode = guard, spending, texts, episode
+        self.guard, self.spending, self.shorten, self.episode = guard, spending, shorten, episode
         self.inside = component
         with guard.calling("its attributes"):
             self.take_attributes(component)
@@ -150,7 +140,7 @@ class Guarded(Layer):
     def around(self, kind: str, component: Any) -> Any:
         """The same guard around something that the component gave."""
         own: type[Guarded] = {"tool": GuardedTool, "policy": GuardedPolicy}[kind]
-        return own(component, self.guard, spending=self.spending, texts=self.texts)
+        return own(component, self.guard, spending=self.spending, shorten=self.shorten)
 
     def later(self, call: Call, given: tuple[Any, ...]) -> Awaitable[Any]:
         if call.quiet and not self.overrides(call.name):
@@ -263,29 +253,20 @@ class GuardedTool(Guarded, Tool, kind="tool"):
         finally:
             self._row.count(time.monotonic() - began, failed=not well)
         text, title = strike(text), f"{self.guard.title}, {self._call},"
-        return bool(well), text if self.texts is None else self.texts.shortened(text, title)
+        return bool(well), text if self.shorten is None else self.shorten(text, title)
 
 
-class Clock:
-    """Takes the time of what happens in its `with` block, and the error that ends it."""
-
-    began = ended = 0.0
-    error = ""
-
-    def __enter__(self) -> Clock:
-        self.began = time.time()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.ended = time.time()
-        self.error = "" if kind is None else kind.__name__
-
-    @property
-    def times(self) -> dict[str, Any]:
-        """The fields of an operation."""
-        return {"began": self.began, "ended": self.ended, "error": self.error}
+@contextmanager
+def timed(tell: Callable[[dict[str, Any]], object]) -> Iterator[None]:
+    """Tell when the `with` block began and ended, and the error that ended it: the fields of an operation."""
+    began, error = time.time(), ""
+    try:
+        yield
+    except BaseException as failure:
+        error = type(failure).__name__
+        raise
+    finally:
+        tell({"began": began, "ended": time.time(), "error": error})
 
 
 class Traced(Layer):
@@ -296,20 +277,14 @@ class Traced(Layer):
         self.take_attributes(component)
 
     async def later(self, call: Call, given: tuple[Any, ...]) -> Any:
-        if call.operation is None:
+        if (operation := call.operation) is None:
             return self.with_tools(call, given, await super().later(call, given))
-        clock, found = Clock(), None
-        try:
-            with clock:
-                found = await super().later(call, given)
-            return found
-        finally:
-            self.trace(call.operation(self.name, self.task, given, found, clock.times))
+        found = None
+        with timed(lambda times: self.trace(operation(self.name, self.task, given, found, times))):
+            found = await super().later(call, given)
+        return found
 
-    def now(self, call: Call, given: tuple[Any, ...]) -> Any:
-        return self.with_tools(call, given, super().now(call, given))
-
-    def around_tool(self, tool: Any, call: Call, given: tuple[Any, ...]) -> Any:
+    def around_tool(self, tool: Any, given: tuple[Any, ...]) -> Any:
         return traced("tool", tool, tool.action.name, self.trace, given[0])
 
 
@@ -340,11 +315,11 @@ class MemoryThread:
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()
 
-    def start(self, call: Callable[..., Any], *given: Any) -> concurrent.futures.Future[Any]:
-        """Call a function in the thread, plain or async."""
+    def start(self, call: Call, component: Any, given: tuple[Any, ...]) -> concurrent.futures.Future[Any]:
+        """Make a call in the thread, whether it is awaited or not."""
 
         async def called() -> Any:
-            found = call(*given)
+            found = call.on(component, given)
             return await found if isawaitable(found) else found
 
         return asyncio.run_coroutine_threadsafe(called(), self._loop)
@@ -356,11 +331,11 @@ class _Beside(Layer):
         self.take_attributes(component)
 
     async def later(self, call: Call, given: tuple[Any, ...]) -> Any:
-        found = await asyncio.wrap_future(self._thread.start(getattr(self._inside, call.name), *given))
+        found = await asyncio.wrap_future(self._thread.start(call, self._inside, given))
         return self.with_tools(call, given, found)
 
     def now(self, call: Call, given: tuple[Any, ...]) -> Any:
-        started = self._thread.start(getattr(self._inside, call.name), *given)
+        started = self._thread.start(call, self._inside, given)
         if not call.posted:
             return self.with_tools(call, given, started.result())
 
@@ -371,5 +346,5 @@ class _Beside(Layer):
         started.add_done_callback(log_failure)
         return None
 
-    def around_tool(self, tool: Any, call: Call, given: tuple[Any, ...]) -> Any:
+    def around_tool(self, tool: Any, given: tuple[Any, ...]) -> Any:
         return layered(_Beside, "tool")(tool, self._thread)

@@ -66,10 +66,8 @@ class Spending(Protocol):
     async def finish(self, ask: Callable[[], Awaitable[Any]]) -> Any: ...
 
 
-class ShownTexts(Protocol):
-    """Texts that are shortened before an agent is shown them."""
-
-    def shortened(self, text: str, whose: str) -> str: ...
+Shorten = Callable[[str, str], str]
+"""Makes of a text, and of whose it is, what an agent is shown."""
 
 
 class Passage:
@@ -185,13 +183,13 @@ FORWARDED = Form(_forwarded)
 
 
 def _recollections(found: Iterable[Recollection], passage: Passage) -> list[Recollection]:
-    guard, texts = passage.guard, passage.layer.texts
+    guard, shorten = passage.guard, passage.layer.shorten
     recalled = listed(found, Recollection, guard, limit=passage.given[0].limit)
     guard.require(all(isinstance(one.text, str) for one in recalled), "recalled something without text")
     recalled = struck(recalled)
-    if texts is None:
+    if shorten is None:
         return recalled
-    shown = [texts.shortened(one.text, guard.title) for one in recalled]
+    shown = [shorten(one.text, guard.title) for one in recalled]
     return [one if text is one.text else replace(one, text=text) for one, text in zip(recalled, shown, strict=True)]
 
 
@@ -386,5 +384,3 @@ UPDATE = Form(
 )
 LOGPROBS = Form(write=lambda found: [list(found.logprobs), list(found.rounding)], read=lambda record: Scores(*record))
 SENTENCE = Form(leave=_sentence)
-TOLD = VALUE
-"""Whether a tool has succeeded, and what it says. The tool's own layer checks it."""

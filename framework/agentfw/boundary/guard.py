@@ -28,10 +28,8 @@ GiveUp = Callable[[PluginError], object]
 IN_PROGRESS: dict[PluginCall, None] = {}
 """In the order in which they began. A dictionary can be copied while another thread adds to it."""
 _OURS = frozenset(("agentfw", "agentfw_cli"))
-_NOTED_SECONDS = 10.0
-"""Seconds after which the user is told which component blocks the run."""
-_UNLIMITED = ("learner", "optimizer")
-"""The kinds whose calls may take as long as they need."""
+_NOTED_SECONDS = 10.0  # seconds after which the user is told which component blocks the run
+_UNLIMITED = ("learner", "optimizer")  # the kinds whose calls may take as long as they need
 
 
 class PluginCall:
@@ -44,7 +42,11 @@ class PluginCall:
         self.title, self.call, self.episode, self.mend = title, call, "", mend
 
     def __enter__(self) -> None:
-        self.thread, self.task = threading.get_ident(), current_task()
+        self.thread = threading.get_ident()
+        try:
+            self.task = asyncio.current_task()
+        except RuntimeError:  # no event loop runs here
+            self.task = None
         IN_PROGRESS[self] = None
 
     def __exit__(
@@ -79,13 +81,6 @@ class PluginCall:
             else:
                 awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
         return f"{Path(frame.f_code.co_filename).name}, line {frame.f_lineno}" if frame is not None else ""
-
-
-def current_task() -> asyncio.Task[Any] | None:
-    try:
-        return asyncio.current_task()
-    except RuntimeError:  # no event loop runs here
-        return None
 
 
 class CallCounts:

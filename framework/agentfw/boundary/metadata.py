@@ -41,8 +41,7 @@ __all__ = [
 ]
 
 _FILE = "entry_points.txt"
-_LINE = 120
-"""Longest summary, in letters. A distribution may have written a paragraph."""
+_LINE = 120  # letters of a summary; a distribution may have written a paragraph
 
 
 class EntryPoint(NamedTuple):
@@ -223,7 +222,7 @@ def blame(error: BaseException) -> tuple[str, str]:
 
     This is for what is raised outside of the calls that a guard knows.
     """
-    found = [entry for group in ("agentfw", "agentfw.commands") for entry in entry_points(group)]
+    found = scan("agentfw", "agentfw.commands").entry_points
     homes = {entry.module.partition(".")[0]: entry.distribution for entry in found if entry.distribution != "agentfw"}
     trace, who = error.__traceback__, ("", "")
     while trace is not None:

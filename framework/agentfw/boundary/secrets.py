@@ -36,8 +36,7 @@ _NAMES = re.compile(
     r"(^|[_.\s-])(key|apikey|token|secret|password|passwd|passphrase|credentials?|authorization)$",
     re.IGNORECASE,
 )
-_PLAIN = re.compile(r"[A-Za-z0-9._~-]+")
-"""Letters that every encoding leaves as they are."""
+_PLAIN = re.compile(r"[A-Za-z0-9._~-]+")  # letters that every encoding leaves as they are
 _HTML = {'"': "&quot;", "&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 

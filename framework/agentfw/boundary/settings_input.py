@@ -33,8 +33,7 @@ __all__ = [
     "validate",
 ]
 
-_LOOKED_AT = 100
-"""Mistakes that are put into words: a file of another kind has thousands."""
+_LOOKED_AT = 100  # mistakes that are put into words: a file of another kind has thousands
 
 # What is said better than pydantic says it. {name} is filled from the error's context.
 _WORDS = {
@@ -100,17 +99,16 @@ def validate(model: type[BaseModel] | None, values: Mapping[str, object], where:
                     path.append(part)
             problems.setdefault(".".join([where, *map(str, path)]), []).append(_explain(detail, model, path))
     problems |= unset
-    if problems:
-        told = {dotted: _merge(texts) for dotted, texts in problems.items()}
-        which = " and ".join(problems) if len(problems) <= 3 else "them"
-        fix = f"correct {which}, in the spec or with --set"
-        for dotted, texts in problems.items():
-            key = dotted.removeprefix(f"{where}.")
-            if "." not in key and any(text.startswith("no such key") for text in texts):
-                fix = known_names(f" settings of {where}", key, input_keys(model))
-                break
-        raise SettingsError.of(told, fix, more)
-    return checked
+    if not problems:
+        return checked
+    which = " and ".join(problems) if len(problems) <= 3 else "them"
+    fix = f"correct {which}, in the spec or with --set"
+    for dotted, texts in problems.items():
+        key = dotted.removeprefix(f"{where}.")
+        if "." not in key and any(text.startswith("no such key") for text in texts):
+            fix = known_names(f" settings of {where}", key, input_keys(model))
+            break
+    raise SettingsError.of({dotted: _merge(texts) for dotted, texts in problems.items()}, fix, more)
 
 
 def parse_assignments(assignments: Iterable[str]) -> dict[str, object]:

@@ -59,8 +59,7 @@ class Devices:
                 self._free[name] += min(share, 1.0)
 
 
-_ENDING = 15.0
-"""Seconds that a process may take to end. An object has a little less to close."""
+_ENDING = 15.0  # seconds that a process may take to end; its object has a little less to close
 _PRINTING = 0.5
 """Seconds that the last lines of an ended process may take. What it has started may keep its stderr open."""
 
@@ -79,11 +78,9 @@ class LocalEngine(Engine):
         resources = resources or Resources()
         devices = self._devices(resources)
         taken = devices.take(resources.gpus, name)
-        environment = {
-            **os.environ,
-            **resources.variables(this_machine=True),
-            **({"CUDA_VISIBLE_DEVICES": ",".join(taken)} if taken else {}),
-        }
+        environment = os.environ | resources.variables(this_machine=True)
+        if taken:
+            environment["CUDA_VISIBLE_DEVICES"] = ",".join(taken)
         hello = {"factory": factory, "arguments": list(arguments)}
         process = _Process(name, hello, environment, lambda: devices.give(resources.gpus, taken))
         self._started = [other for other in self._started if other.alive]

@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from ..boundary.metadata import entry_points, version_of
@@ -66,37 +67,34 @@ class ServedOnNode(Served):
 
         self.name += f" on the node {get_node_ip_address()}"  # type: ignore[no-untyped-call]
         os.environ.update(keys)
+        self._versions = versions
+        return await self.make(factory, arguments)
 
-        async def check() -> None:
-            found = versions_here()
-            if differing := [name for name in versions if found.get(name) != versions[name]]:
-                other = ", ".join(f"{name} {found.get(name) or 'not at all'}" for name in differing)
-                wanted = ", ".join(f"{name} {versions[name]}" for name in differing)
-                raise UsageError(
-                    f"{self.name} has {other}, and this machine has {wanted}",
-                    fix="install the same versions of Python, agentfw and its plugins on every node of the cluster",
-                )
-
-        answered = await self._answered(check, "could not be checked")
-        if "error" not in answered:
-            return await self.make(factory, arguments)
-        self._beginning = answered
-        self._made.set()
-        return answered
+    def _check(self) -> None:
+        wanted, found = self._versions, versions_here()
+        if differing := [name for name in wanted if found.get(name) != wanted[name]]:
+            other = ", ".join(f"{name} {found.get(name) or 'not at all'}" for name in differing)
+            these = ", ".join(f"{name} {wanted[name]}" for name in differing)
+            raise UsageError(
+                f"{self.name} has {other}, and this machine has {these}",
+                fix="install the same versions of Python, agentfw and its plugins on every node of the cluster",
+            )
 
 
 _REACHING = 10.0  # seconds to wait for an answer of the cluster's address
 _PLACING = 5  # seconds that Ray may take to find room where there is some
-_AT_ONCE = 10_000
-"""Maximum number of calls of an actor in progress. Callers have tighter limits of their own."""
+_AT_ONCE = 10_000  # calls of an actor in progress at most; callers have tighter limits of their own
 
 
+@dataclass(slots=True, eq=False)
 class _Place:
     """A bundle of a placement group. An empty bundle needs no group."""
 
-    def __init__(self, bundle: Bundle, here: bool = False, group: Any = None, index: int = 0) -> None:
-        self.bundle, self.here, self.group, self.index = bundle, here, group, index
-        self.taken = False
+    bundle: Bundle
+    here: bool = False
+    group: Any = None
+    index: int = 0
+    taken: bool = False
 
     def strategy(self) -> Any:
         if self.group is None:
@@ -137,6 +135,7 @@ class RayEngine(Engine):
         self, factory: str, arguments: Sequence[Plain] = (), *, name: str, resources: Resources | None = None
     ) -> Remote:
         resources = resources or Resources()
+        self._connect()
         while (place := self._taken(resources)) is None:
             self._reserve([resources], name, 0.0)
         options = self._ray.remote(ServedOnNode).options(
@@ -178,7 +177,7 @@ class RayEngine(Engine):
 
         self._connect()
         bundles = [(bundle, each.here) for each in resources if (bundle := self._bundle(each))]
-        missing, groups = list[tuple[Bundle, bool]](), list[Any]()
+        missing, groups, made = list[tuple[Bundle, bool]](), list[Any](), None
         with self._lock:
             free = [place for place in self._places if not place.taken]
         for needed in bundles:
@@ -187,7 +186,6 @@ class RayEngine(Engine):
             else:
                 free.remove(place)
                 groups.append(place.group)
-        made = None
         if missing:
             this_node = {"ray.io/node-id": self._ray.get_runtime_context().get_node_id()}
             made = placement_group(
@@ -215,16 +213,15 @@ class RayEngine(Engine):
 
     def _taken(self, resources: Resources) -> _Place | None:
         """A place for one process. None if nothing is reserved for it."""
-        self._connect()
         if not (bundle := self._bundle(resources)):
             return _Place(bundle)
         needed = bundle, resources.here
         with self._lock:
-            free = (one for one in self._places if not one.taken and (one.bundle, one.here) == needed)
-            place = next(free, None)
-            if place is not None:
-                place.taken = True
-        return place
+            for place in self._places:
+                if not place.taken and (place.bundle, place.here) == needed:
+                    place.taken = True
+                    return place
+        return None
 
     def _give_back(self, place: _Place) -> None:
         """The process has ended. A group of which no process is left is removed."""

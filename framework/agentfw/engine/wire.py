@@ -75,12 +75,16 @@ class Served:
 
     async def make(self, factory: str, arguments: Sequence[Plain]) -> Plain:
         async def made() -> None:
+            self._check()
             module, _, attribute = factory.partition(":")
             self._object = getattr(importlib.import_module(module), attribute)(*arguments)
 
         self._beginning = await self._answered(made, "could not be started")
         self._made.set()
         return self._beginning
+
+    def _check(self) -> None:
+        """Raise if the object can't be made here."""
 
     async def call(self, method: str, arguments: Sequence[Plain]) -> Plain:
         await self._made.wait()  # Ray may begin calls in another order

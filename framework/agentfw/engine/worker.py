@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+from contextlib import suppress
 from typing import IO
 
 from ..boundary.output import struck_logs, struck_streams
@@ -52,10 +53,6 @@ class _Worker:
 
     def _begin(self, call: Plain) -> None:
         number = call["id"]
-        if "cancel" in call:
-            if number in self.running:
-                self.running[number].cancel()
-            return
 
         async def answered() -> None:
             try:
@@ -63,7 +60,10 @@ class _Worker:
             finally:
                 del self.running[number]
 
-        self.running[number] = asyncio.create_task(answered())
+        if "cancel" not in call:
+            self.running[number] = asyncio.create_task(answered())
+        elif number in self.running:
+            self.running[number].cancel()
 
     def write(self, answer: Plain) -> None:
         try:
@@ -72,11 +72,9 @@ class _Worker:
             text = f"{self.served.name} gave an answer that can't be sent: {error}"
             fix = "return numbers, text, bytes, lists and dicts"
             frame = encode({"id": answer["id"], "error": "PluginError", "message": text, "fix": fix})
-        try:
+        with suppress(OSError):  # the parent is gone, which the listener notices too
             self.answers.write(frame)
             self.answers.flush()
-        except OSError:  # the parent is gone, which the listener notices too
-            pass
 
 
 def main() -> None:

@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 
 from ..boundary.coroutines import in_thread, use_daemon_threads
 from ..boundary.crossing import (
-    Clock,
     Guarded,
     GuardedEnvironment,
     GuardedMemory,
@@ -24,6 +23,7 @@ from ..boundary.crossing import (
     GuardedToolbox,
     GuardedTracker,
     Trace,
+    timed,
     traced,
 )
 from ..engine import Engine, make_engine
@@ -84,28 +84,29 @@ class Assembly:
 
     async def play(self, task: Task, policy: Policy, sampling: Sampling, watch: Watch | None) -> Episode:
         """Play one episode with an agent of its own in a fresh world, and check its figures."""
-        environment, clock = self.host.make("environment", self.spec.environment, Environment, "environment"), Clock()
+        environment = self.host.make("environment", self.spec.environment, Environment, "environment")
         policy, finish, outcome = self.surrounded(policy), "", dict[str, float]()
-        try:
-            # Everybody else who takes part has a guard of their own.
-            guard, is_led = self.environment.guard, isinstance(environment, SessionEnvironment)
-            with clock, guard.calling("play()" if is_led else "", task.id):
-                if isinstance(environment, SessionEnvironment):
-                    # What the run says of sampling holds, whatever the program asks for: a training depends on it.
-                    tools = self.tools if environment.calls_tools else ()
-                    session = self.session(task, policy, sampling, watch, leads_alone=True, tools=tools)
-                    await environment.play(session)
-                    if session.failure is not None:
-                        raise session.failure
-                    episode = session.end("finished")
-                else:
-                    guarded = GuardedEnvironment(environment, guard, episode=task.id)
-                    episode = await self._engaged(guarded, task, policy, sampling, watch)
-            finish, outcome = episode.finish, dict(episode.outcome)
-        finally:
+
+        def tell(times: dict[str, Any]) -> None:
             if self.trace is not None:
                 name = self.spec.environment.name
-                self.trace(PlayedEpisode(task=task, name=name, finish=finish, outcome=outcome, **clock.times))
+                self.trace(PlayedEpisode(task=task, name=name, finish=finish, outcome=outcome, **times))
+
+        # Everybody else who takes part has a guard of their own.
+        guard, is_led = self.environment.guard, isinstance(environment, SessionEnvironment)
+        with timed(tell), guard.calling("play()" if is_led else "", task.id):
+            if isinstance(environment, SessionEnvironment):
+                # What the run says of sampling holds, whatever the program asks for: a training depends on it.
+                tools = self.tools if environment.calls_tools else ()
+                session = self.session(task, policy, sampling, watch, leads_alone=True, tools=tools)
+                await environment.play(session)
+                if session.failure is not None:
+                    raise session.failure
+                episode = session.end("finished")
+            else:
+                guarded = GuardedEnvironment(environment, guard, episode=task.id)
+                episode = await self._engaged(guarded, task, policy, sampling, watch)
+            finish, outcome = episode.finish, dict(episode.outcome)
         # Those of the outcome may be NaN: not measured.
         episode.environment = self.spec.environment.name
         episode.utility = self._figure(episode.utility, "utility", episode.id)
@@ -123,16 +124,17 @@ class Assembly:
 
     async def score(self, name: str, group: Sequence[Episode]) -> Sequence[Score]:
         """Score a group with one reward model."""
-        clock, scores = Clock(), tuple[Score, ...]()
-        try:
-            with clock:
-                scores = tuple(await self.rewards[name].score(group))
-            return scores
-        finally:
+        scores = tuple[Score, ...]()
+
+        def tell(times: dict[str, Any]) -> None:
             if self.trace is not None:
                 for episode in group:
                     own = tuple(score for score in scores if score.episode == episode.id)
-                    self.trace(Scoring(task=episode.task, name=name, scores=own, **clock.times))
+                    self.trace(Scoring(task=episode.task, name=name, scores=own, **times))
+
+        with timed(tell):
+            scores = tuple(await self.rewards[name].score(group))
+        return scores
 
     async def _engaged(
         self, environment: Environment, task: Task, policy: Policy, sampling: Sampling, watch: Watch | None
@@ -309,8 +311,8 @@ def assemble(spec: RunSpec, host: Host) -> Assembly:
         engine=engine,
         environment=made(GuardedEnvironment, "environment", spec.environment, "environment"),
         policy=policy,
-        memories=[made(GuardedMemory, "memory", choice, texts=texts) for choice in spec.memories],
-        toolboxes=[made(GuardedToolbox, "tool", choice, texts=texts) for choice in spec.tools],
+        memories=[made(GuardedMemory, "memory", choice, shorten=texts.shortened) for choice in spec.memories],
+        toolboxes=[made(GuardedToolbox, "tool", choice, shorten=texts.shortened) for choice in spec.tools],
         tools=[],
         rewards={choice.label: made(GuardedReward, "reward", choice, spending=spending) for choice in spec.rewards},
         weights={choice.label: parse_schedule(choice.weight) for choice in spec.rewards},

@@ -45,17 +45,12 @@ __all__ = [
     "sample_group",
 ]
 
-# Imported when asked for: every pytest run on this machine imports this package for the sake of its fixtures. The other
-# names are in `checks`.
-_MODULES = {
-    "contracts": ("check_component", "contract", "contract_tests", "fresh_host", "made_by", "run_contract"),
-    "fixtures": ("FakeModel",),
-    "tools": ("drawn",),
-}
+_CONTRACTS = ("check_component", "contract", "contract_tests", "fresh_host", "made_by", "run_contract")
+_HOME = {"FakeModel": "fixtures", "drawn": "tools", **dict.fromkeys(_CONTRACTS, "contracts")}  # the others: `checks`
 
 
 def __getattr__(name: str) -> object:
+    # Imported when asked for: every pytest run on this machine imports this package for the sake of its fixtures.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = next((module for module, names in _MODULES.items() if name in names), "checks")
-    return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{_HOME.get(name, 'checks')}"), name)

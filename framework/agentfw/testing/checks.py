@@ -144,11 +144,9 @@ def run_check(
     examples: Sequence[Mapping[str, Any]] = (),
 ) -> CheckResult:
     """Run one check to its end, or to the time limit."""
-    began = time.monotonic()
-    before = os.getcwd()
+    began, before = time.monotonic(), os.getcwd()
     # On Windows a file that a component still has open can't be deleted; that is not what is being checked.
-    folders = tempfile.TemporaryDirectory(prefix="agentfw-check-", ignore_cleanup_errors=True)
-    with folders as folder:
+    with tempfile.TemporaryDirectory(prefix="agentfw-check-", ignore_cleanup_errors=True) as folder:
         error = _executed(check, Subject(make, episodes, Path(folder), examples), time_limit)
         os.chdir(before)  # a check that hangs is still in its folder, and that is about to go
     skipped, detail = isinstance(error, DoesNotApply), ""
@@ -209,8 +207,6 @@ _OURS = f"{Path(__file__).parent.parent}{os.sep}"
 _PYTHON = f"{Path(os.__file__).parent}{os.sep}"
 
 
-# Episodes to check with: they look like what an engagement leaves behind, and are the same every time.
-
 _ROUNDS = 2
 _TURNS_PER_ROUND = 2
 _LARGEST_TOKEN = 40  # below any vocabulary's end, so that a learner with a real model takes them
@@ -236,7 +232,7 @@ def sample_group(index: int, samples: int, *, user: str = "user") -> list[Episod
 
 
 def sample_episode(task: Task, *, text: str = "", turns: int | None = None) -> Episode:
-    """One episode, all of it drawn from its task. `text` is put into what was observed and answered besides."""
+    """An episode as an engagement leaves it, drawn from its task. `text` is put into observations and answers."""
     generator = Seeds(task.seed).random("sample episode", task.sample)
     episode = Episode(task, environment="teahouse", rounds=_ROUNDS, finish="finished")
     episode.messages.append(Message("system", "Serve each guest what they like."))
@@ -244,9 +240,8 @@ def sample_episode(task: Task, *, text: str = "", turns: int | None = None) -> E
     for number in range(count):
         _serve(episode, number, generator, text)
     episode.ended = float(count * 3)
-    right = sum(event.data["value"] for event in episode.events if event.kind == "utility")
-    episode.utility = right
-    episode.outcome = {"served": float(count), "right": right / max(1, count)}
+    episode.utility = sum(event.data["value"] for event in episode.events if event.kind == "utility")
+    episode.outcome = {"served": float(count), "right": episode.utility / max(1, count)}
     return episode
 
 
@@ -264,6 +259,7 @@ def _serve(episode: Episode, number: int, generator: random.Random, text: str) -
     episode.messages.append(Message("user", f"[{time:g}] round {about} of {_ROUNDS}\n{said}"))
     length = generator.randint(4, 8)
     before = episode.turns[-1].prompt_ids + episode.turns[-1].token_ids if episode.turns else ()
+    prompt, tokens = ([generator.randint(1, _LARGEST_TOKEN) for _ in range(count)] for count in (6, length))
     episode.turns.append(
         Turn(
             index=number,
@@ -274,8 +270,8 @@ def _serve(episode: Episode, number: int, generator: random.Random, text: str) -
             text=answer.content,
             calls=(call,),
             count=length,
-            prompt_ids=(*before, *_tokens(generator, 6)),  # prompts of one conversation grow
-            token_ids=tuple(_tokens(generator, length)),
+            prompt_ids=(*before, *prompt),  # prompts of one conversation grow
+            token_ids=tuple(tokens),
             logprobs=tuple(-generator.random() for _ in range(length)),
             version="base",
         )
@@ -289,7 +285,3 @@ def _serve(episode: Episode, number: int, generator: random.Random, text: str) -
     said = "thank you" if value else f"I'd have liked {wanted}"
     episode.events.append(Event(time + 1, "observation", "reply", {"text": said, "right": bool(value)}))
     episode.messages.append(Message("tool", said, answers=call.id))
-
-
-def _tokens(generator: random.Random, count: int) -> Sequence[int]:
-    return [generator.randint(1, _LARGEST_TOKEN) for _ in range(count)]

@@ -76,11 +76,9 @@ def wrong_arguments_are_usage_errors(subject: Commands) -> None:
     for path, command in _leaves(subject.make()):
         required = [one for one in command.params if isinstance(one, click.Argument) and one.required]
         files = ["no-such-file"] * sum(max(1, one.nargs) for one in required)
-        for some in (["--no-such-option"], files) if files else (["--no-such-option"],):
-            ended = _called(subject, *path, *some)
-            error = ended.exception
-            line = " ".join((*path, *some))
-            fine = isinstance(error, (SystemExit, AgentfwError, type(None)))
-            require(fine, f'called with "{line}", it raises {error!r}; raise click.UsageError')
+        for some in filter(None, (["--no-such-option"], files)):
+            ended, line = _called(subject, *path, *some), " ".join((*path, *some))
+            fine = isinstance(ended.exception, (SystemExit, AgentfwError, type(None)))
+            require(fine, f'called with "{line}", it raises {ended.exception!r}; raise click.UsageError')
             refused = ended.exit_code not in (0, None) or some is files
             require(refused, f'called with "{line}", it ends as if all were well')

@@ -72,25 +72,19 @@ Factory = Callable[[], object]
 Examples = Sequence[Mapping[str, Any]]
 
 
-_MODULES = {
-    "environment": ("environments",),
-    "policy": ("policies",),
-    "tool": ("tools",),
-    "memory": ("memories", "users_of_memories"),
-    "reward": ("rewards",),
-    "optimizer": ("optimizers",),
-    "learner": ("learners",),
-    "tracker": ("trackers",),
-    "hook": ("hooks",),
-    "plugin": ("plugins",),
-    "command": ("commands",),
-}
+_MODULES = {kind.name: kind.plural for kind in KINDS.values()} | {"plugin": "plugins", "command": "commands"}
 """Where the checks of a kind are. The last two are no components but something else of a plugin."""
 
 
-def _checks_in(module: ModuleType) -> list[CheckFunction]:
-    """The checks that a module defines, in its order: its public functions of a subject alone that return nothing."""
-    return [
+def contract(kind: str) -> tuple[CheckFunction, ...]:
+    """The checks of a kind, in the order in which they are run.
+
+    They are the public functions of the kind's module that take a subject alone and return nothing.
+    """
+    if kind not in _MODULES:
+        raise UnknownNameError("kind", kind, _MODULES)
+    module = importlib.import_module(f".{_MODULES[kind]}", __package__)
+    found = [
         function
         for name, function in vars(module).items()
         if inspect.isfunction(function)
@@ -99,20 +93,12 @@ def _checks_in(module: ModuleType) -> list[CheckFunction]:
         and [*inspect.signature(function).parameters] == ["subject"]
         and inspect.signature(function).return_annotation == "None"
     ]
-
-
-def contract(kind: str) -> tuple[CheckFunction, ...]:
-    """The checks of a kind, in the order in which they are run."""
-    if kind not in _MODULES:
-        raise UnknownNameError("kind", kind, _MODULES)
-    modules = [importlib.import_module(f".{name}", __package__) for name in _MODULES[kind]]
-    found = [check for module in modules for check in _checks_in(module)]
     return (_can_be_made(KINDS[kind]), its_settings_are_explained, *found) if kind in KINDS else tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A factory that makes a component as a run would: found by name, its settings checked."""
+    """What `made_by` returns."""
 
     host: Host
     kind: str

@@ -7,9 +7,11 @@ import json
 import math
 import random
 from collections.abc import Sequence
+from functools import cache
 
 from ..environment import Environment
 from ..episode import Call, Episode, Task
+from ..errors import one_line
 from ..interfaces import Interface, parse_interface
 from ..policy import Generation, Policy, Request
 from ..request import Brief
@@ -43,12 +45,11 @@ def the_brief_can_be_read(subject: Worlds) -> None:
 def tasks_are_as_many_as_asked(subject: Worlds) -> None:
     """A run gets as many episodes as it asks for, each of its own, and the same ones for the same seed."""
     for count in (1, 5):
-        tasks = list(subject.make().tasks(count, _SEED, "test"))
+        tasks, again = (list(subject.make().tasks(count, _SEED, "test")) for _ in range(2))
         require(len(tasks) == count, f"tasks({count}, ...) gives {len(tasks)}")
         require(all(isinstance(task, Task) for task in tasks), "tasks() gives something that is no Task")
         indexes = [task.index for task in tasks]
         require(len(set(indexes)) == count, f"tasks({count}, ...) gives one index twice: {indexes}")
-        again = list(subject.make().tasks(count, _SEED, "test"))
         require(tasks == again, f"tasks({count}, {_SEED}, 'test') gives other tasks the second time")
 
 
@@ -65,8 +66,7 @@ def training_and_test_differ(subject: Worlds) -> None:
 async def one_seed_gives_one_episode(subject: Worlds) -> None:
     """One seed gives one episode: played twice alike, it is recorded alike."""
     task = _task(subject)
-    first = await play(subject.make(), task, RandomCaller())
-    second = await play(subject.make(), task, RandomCaller())
+    first, second = [await play(subject.make(), task, RandomCaller()) for _ in range(2)]
     _same(first, second, "played twice")
 
 
@@ -88,9 +88,8 @@ async def any_seed_will_do(subject: Worlds) -> None:
 async def it_ends(subject: Worlds) -> None:
     """An episode ends also when the agent does nothing, or too much."""
     for player in (Silent(), RandomCaller()):
-        episode = await play(subject.make(), _task(subject), player)
-        ways = ("finished", "horizon", "turn_limit", "quiet")
-        require(episode.finish in ways, f'it ended as "{episode.finish}"')
+        finish = (await play(subject.make(), _task(subject), player)).finish
+        require(finish in ("finished", "horizon", "turn_limit", "quiet"), f'it ended as "{finish}"')
 
 
 async def nonsense_is_refused(subject: Worlds) -> None:
@@ -112,9 +111,8 @@ async def the_record_comes_back_equal(subject: Worlds) -> None:
     """An episode goes to disk as JSON and comes back equal."""
     episode = await play(subject.make(), _task(subject), RandomCaller())
     for event in episode.events:
-        back: object
         try:
-            back = json.loads(json.dumps(event.data))
+            back: object = json.loads(json.dumps(event.data))
         except (TypeError, ValueError) as error:
             back = error
         wrong = f"{_short(event.data)} comes back as {_short(back)}"
@@ -128,8 +126,7 @@ async def the_headline_is_there(subject: Worlds) -> None:
     for most_turns in (MOST_TURNS, 1):
         environment = subject.make()
         episode = await play(environment, _task(subject), RandomCaller(), most_turns=most_turns)
-        name = environment.headline
-        known = ", ".join(episode.outcome) or "nothing is"
+        name, known = environment.headline, ", ".join(episode.outcome) or "nothing is"
         where = f'the outcome of an episode that ended as "{episode.finish}": {known}'
         require(name == "utility" or name in episode.outcome, f'its headline "{name}" isn\'t in {where}')
         for figure, value in {**episode.outcome, "utility": episode.utility}.items():
@@ -138,8 +135,7 @@ async def the_headline_is_there(subject: Worlds) -> None:
 
 async def references_can_be_set_beside(subject: Worlds) -> None:
     """Its results of simple players have its headline as a number, and are the same when asked for again."""
-    task = _task(subject)
-    environment = subject.make()
+    task, environment = _task(subject), subject.make()
     if not (found := environment.references(task)):
         raise DoesNotApply("it has no references")
     for player, figures in found.items():
@@ -163,13 +159,12 @@ async def the_demonstration_works(subject: Worlds) -> None:
     if brief.demonstration is None:
         raise DoesNotApply("it has no demonstration")
     episode = await play(environment, _task(subject), _Follower())
-    done = [event for event in episode.events if event.kind == "intervention"]
     if brief.plain and any(turn.text for turn in episode.turns):
         return  # the environment reads the text itself
-    require(bool(done), "in a whole episode its demonstration does nothing")
-    refused = [event for event in episode.events if event.kind == "refused"]
-    reasons = [str(event.data["reason"]) for event in refused]
-    require(len(refused) < len(done), f"all that its demonstration does is refused: {', '.join(reasons[:1])}")
+    done = sum(event.kind == "intervention" for event in episode.events)
+    require(done, "in a whole episode its demonstration does nothing")
+    reasons = [str(event.data["reason"]) for event in episode.events if event.kind == "refused"]
+    require(len(reasons) < done, f"all that its demonstration does is refused: {', '.join(reasons[:1])}")
 
 
 def _same(first: Episode, second: Episode, how: str) -> None:
@@ -185,8 +180,7 @@ def _same(first: Episode, second: Episode, how: str) -> None:
 
 
 def _short(value: object) -> str:
-    text = str(value) if isinstance(value, Exception) else repr(value)
-    return text if len(text) <= 160 else text[:157] + "..."
+    return one_line(str(value) if isinstance(value, Exception) else repr(value), 160)
 
 
 class _Follower(Policy):
@@ -209,15 +203,13 @@ class Silent(Policy):
     """Never does anything. It has a generator for each episode, and takes one token for an answer."""
 
     def __init__(self) -> None:
-        self._generators: dict[tuple[str, int], random.Random] = {}
+        self._generator = cache(lambda task: Seeds(task.seed).random("player", task.sample))
 
     async def generate(self, request: Request) -> Generation:
-        key = (request.task.id, request.task.seed)
-        if key not in self._generators:
-            self._generators[key] = Seeds(request.task.seed).random("player", request.task.sample)
         # Let other episodes come in between, as a policy that has to be waited for does.
         await asyncio.sleep(0)
-        return Generation(calls=tuple(self.calls(request, self._generators[key])), count=1, version="check")
+        calls = self.calls(request, self._generator(request.task))
+        return Generation(calls=tuple(calls), count=1, version="check")
 
     def calls(self, request: Request, generator: random.Random) -> Sequence[Call]:
         return ()
@@ -243,26 +235,26 @@ class Nonsense(Silent):
         self._made = 0
 
     def calls(self, request: Request, generator: random.Random) -> Sequence[Call]:
-        made = [self._impossible(f"no_such_{generator.randint(0, 9)}", {}, "there is no such action")]
+        made = [self._call(f"no_such_{generator.randint(0, 9)}", {}, impossible="there is no such action")]
         actions = sorted(request.actions, key=lambda action: action.name)
         for action in actions:
             if wrong := list(unfitting(action.parameters)):
-                made.append(self._impossible(action.name, *generator.choice(wrong)))
-            made.append(self._numbered(action.name, junk(action.parameters, generator)))
+                arguments, why = generator.choice(wrong)
+                made.append(self._call(action.name, arguments, impossible=why))
+            made.append(self._call(action.name, junk(action.parameters, generator)))
         generator.shuffle(made)
         if actions:
             action = generator.choice(actions)
-            made.append(self._numbered(action.name, drawn(action.parameters, generator)))
+            made.append(self._call(action.name, drawn(action.parameters, generator)))
         return made
 
-    def _impossible(self, name: str, arguments: dict[str, object], why: str) -> Call:
-        call = self._numbered(name, arguments)
-        self.impossible[call.id] = f"{name}({', '.join(f'{key}={value!r}' for key, value in arguments.items())}): {why}"
-        return call
-
-    def _numbered(self, name: str, arguments: dict[str, object]) -> Call:
+    def _call(self, name: str, arguments: dict[str, object], *, impossible: str = "") -> Call:
         self._made += 1
-        return Call(name, arguments, f"check-{self._made}")
+        call = Call(name, arguments, f"check-{self._made}")
+        if impossible:
+            given = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
+            self.impossible[call.id] = f"{name}({given}): {impossible}"
+        return call
 
 
 async def play(

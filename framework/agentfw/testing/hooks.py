@@ -39,9 +39,8 @@ async def it_decides_on_requests_and_calls(subject: Hooks) -> None:
 
 def it_keeps_records_whole(subject: Hooks) -> None:
     """A record that it changes is an episode with the same turns and messages."""
-    manager, run = _manager(subject)
+    (manager, run), episode = _manager(subject), sample_episode(Task(0, seed=7))
     manager.tell("agentfw_run_started", run=run)
-    episode = sample_episode(Task(0, seed=7))
     decided = manager.decide_now("agentfw_record", run=run, record=episode.copied().to_record())
     if decided is not None:
         made = Episode.from_record(decided.answer)

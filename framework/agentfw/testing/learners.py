@@ -33,6 +33,10 @@ def _batch(subject: Learners, folder: Path) -> Batch:
     return Batch(episodes, advantages, Loss(), folder)
 
 
+def _updated(learner: Learner, batch: Batch) -> Update:
+    return _checked(learner.update(batch), batch)
+
+
 def _checked(update: object, batch: Batch) -> Update:
     if not isinstance(update, Update):
         raise BrokenPromise(f"it gives a {type(update).__name__}, which is no Update")
@@ -43,10 +47,6 @@ def _checked(update: object, batch: Batch) -> Update:
     for name, value in update.metrics.items():
         require_finite(value, f"its figure {name}")
     return update
-
-
-def _updated(learner: Learner, batch: Batch) -> Update:
-    return _checked(learner.update(batch), batch)
 
 
 def an_update_gives_an_adapter(subject: Learners) -> None:
@@ -63,12 +63,9 @@ def what_was_good_becomes_likelier(subject: Learners) -> None:
     if not any(turn.logprobs for turn in turns):
         raise DoesNotApply("it gives no logprobs")
     _updated(learner, replace(batch, advantages=[replace(one, value=1.0) for one in batch.advantages]))
-    rises = [
-        new - old
-        for turn in turns
-        for old, new in zip(turn.logprobs, learner.logprobs(turn.prompt_ids, turn.token_ids), strict=True)
-    ]
-    mean = math.fsum(rises) / len(rises)
+    before = [value for turn in turns for value in turn.logprobs]
+    after = [value for turn in turns for value in learner.logprobs(turn.prompt_ids, turn.token_ids)]
+    mean = math.fsum(new - old for old, new in zip(before, after, strict=True)) / len(before)
     require(
         mean > 0,
         f"after an update with advantages of 1, the mean logprob of what was sampled changed by {mean:g}; it should "
@@ -108,13 +105,13 @@ def a_repeated_update_will_do(subject: Learners) -> None:
 
 def a_rest_does_no_harm(subject: Learners) -> None:
     """Sleeping and waking, also twice, doesn't change the next update."""
-    rested, never = subject.make(), subject.make()
     found: list[list[float]] = []
-    for learner, name in ((rested, "rested"), (never, "never")):
-        _updated(learner, _batch(subject, subject.folder / f"{name}-1"))
-        for doing in (learner.rest, learner.rest, learner.wake, learner.wake) if learner is rested else ():
+    for rests in (True, False):
+        learner = subject.make()
+        _updated(learner, _batch(subject, subject.folder / f"{rests}-1"))
+        for doing in (learner.rest, learner.rest, learner.wake, learner.wake) if rests else ():
             doing()
-        _updated(learner, _batch(subject, subject.folder / f"{name}-2"))
+        _updated(learner, _batch(subject, subject.folder / f"{rests}-2"))
         found.append(_logprobs(learner, subject))
     require(_alike(*found), "after a rest it learned otherwise than without one")
 

@@ -11,10 +11,11 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from ..episode import Event
 from ..optimizer import Advantage, Optimizer, Scored
-from ..scores import Score
+from ..scores import Score, Track
 from .checks import DoesNotApply, Subject, plain_state, require, require_finite, sample_group
 
 Optimizers = Subject[Optimizer]
@@ -29,10 +30,9 @@ def _group(index: int, samples: int, reward: Reward = lambda sample: 0.25 * samp
         said = {"value": value, "text": "Ask whether it may be hot."}
         episode.events.append(Event(episode.ended, "observation", "feedback", said))
         scores = [Score(episode.id, "utility", value), Score(episode.id, "preference", 2 * value, "personal")]
-        scores += [
-            Score(episode.id, "right", value + 0.1 * number, "personal" if number % 2 else "base", round=number)
-            for number in range(1, episode.rounds + 1)
-        ]
+        for number in range(1, episode.rounds + 1):
+            track: Track = "personal" if number % 2 else "base"
+            scores.append(Score(episode.id, "right", value + 0.1 * number, track, round=number))
         scores += [Score(episode.id, "format", value, round=turn.round, turn=turn.index) for turn in episode.turns]
         scored.append(Scored(episode, tuple(scores), value))
     return scored
@@ -81,16 +81,13 @@ def a_sample_is_not_in_its_own_baseline(subject: Optimizers) -> None:
     if optimizer.baseline_has_own_sample:
         raise DoesNotApply("it says that the baseline of a sample has the sample itself in it")
 
-    def means(rewards: Sequence[float]) -> list[float]:
-        episodes = sample_group(0, len(rewards))
-        scored = [
-            Scored(episode, (Score(episode.id, "utility", reward),), reward)
-            for episode, reward in zip(episodes, rewards, strict=True)
-        ]
+    def means(*rewards: float) -> list[float]:
+        pairs = zip(sample_group(0, len(rewards)), rewards, strict=True)
+        scored = [Scored(episode, (Score(episode.id, "utility", reward),), reward) for episode, reward in pairs]
         return list(_means(subject.make(), scored).values())
 
-    plain, double = means((0.0, 0.1, 0.3, 0.4)), means((0.0, 0.2, 0.6, 0.8))
-    shifted, raised = means((5.0, 5.1, 5.3, 5.4)), means((0.0, 0.1, 0.3, 1.4))
+    plain, double = means(0.0, 0.1, 0.3, 0.4), means(0.0, 0.2, 0.6, 0.8)
+    shifted, raised = means(5.0, 5.1, 5.3, 5.4), means(0.0, 0.1, 0.3, 1.4)
     same = all(abs(b - 2 * a) < 1e-6 and abs(c - a) < 1e-6 for a, b, c in zip(plain, double, shifted, strict=False))
     if not same or len(plain) < 4 or not any(plain):
         raise DoesNotApply("its advantages are scaled, so nobody can tell")
@@ -123,17 +120,16 @@ def no_turn_is_left_out(subject: Optimizers) -> None:
     if optimizer.compares_same_requests:
         raise DoesNotApply("it says that a turn teaches only beside another answer to the same request")
     found = _advantages(optimizer, batch)
-    for episode in (scored.episode for group in batch for scored in group):
-        turns = [turn.index for turn in episode.turns]
+    for scored in chain.from_iterable(batch):
+        episode, turns = scored.episode, [turn.index for turn in scored.episode.turns]
         given = [turn for turn in turns if (episode.id, turn) in found]
         require(len(given) in (0, len(turns)), f"of the turns {turns} of an episode, only {given} get an advantage")
 
 
 def a_user_is_forgotten(subject: Optimizers) -> None:
     """After forget(user), its state says nothing of that user, and it still works."""
-    optimizer, name = subject.make(), "quokka-user"
-    batch = _batch()
-    for scored in (scored for group in batch for scored in group):
+    optimizer, batch, name = subject.make(), _batch(), "quokka-user"
+    for scored in chain.from_iterable(batch):
         scored.episode.task = replace(scored.episode.task, user=name)
     _advantages(optimizer, batch)
     if name not in json.dumps(optimizer.state(), default=str):
@@ -188,8 +184,8 @@ def it_goes_on_where_it_was(subject: Optimizers) -> None:
     one, other = subject.make(), subject.make()
     _advantages(one, _batch())
     other.restore(plain_state(one))
-    undisturbed, resumed = _advantages(one, _batch(2)), _advantages(other, _batch(2))
-    require(undisturbed == resumed, "restored from its state, it gives other advantages")
+    same = _advantages(one, _batch(2)) == _advantages(other, _batch(2))
+    require(same, "restored from its state, it gives other advantages")
 
 
 def the_same_gets_the_same(subject: Optimizers) -> None:

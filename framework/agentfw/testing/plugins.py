@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -64,18 +64,20 @@ def _tell(plugin: object, *runs: Path, starts: int = 1) -> list[str]:
 
 def it_loads(subject: Plugins) -> None:
     """It loads without a complaint: every hook has a known name and takes known arguments."""
-    _require_none(_told(subject.make()), "loading it")
+    notes = _told(subject.make())
+    require(not notes, f"loading it, the host notes: {'; '.join(notes)}")
 
 
 def its_hooks_do_not_raise(subject: Plugins) -> None:
     """In a training from its beginning to its end, and in a second one, none of its hooks raises."""
     notes = _told(subject.make(), subject.folder / "first", subject.folder / "second")
-    _require_none(notes, "in two trainings with it")
+    require(not notes, f"in two trainings with it, the host notes: {'; '.join(notes)}")
 
 
 def a_resumed_run_may_tell_it_again(subject: Plugins) -> None:
     """It takes what a resumed run tells a second time: the start, and the scores of a group."""
-    _require_none(_told(subject.make(), subject.folder / "run", starts=2), "telling it a second time")
+    notes = _told(subject.make(), subject.folder / "run", starts=2)
+    require(not notes, f"telling it a second time, the host notes: {'; '.join(notes)}")
 
 
 def records_stay_as_they_are(subject: Plugins) -> None:
@@ -100,7 +102,3 @@ def the_process_stays_as_it_is(subject: Plugins) -> None:
     _tell(subject.make(), subject.folder / "run")
     for name, look in looks.items():
         require(look() == before[name], f"after a run with it, {name} changed; put back what it changes")
-
-
-def _require_none(notes: Sequence[str], when: str) -> None:
-    require(not notes, f"{when}, the host notes: {'; '.join(notes)}")

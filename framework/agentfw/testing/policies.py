@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import copy
 import math
+from dataclasses import replace
 
 from ..episode import Intervention, Message, Observation, Task
 from ..policy import Generation, Policy, Request, Sampling
 from ..request import Action, Brief, Moment
-from .checks import DoesNotApply, Subject, closed, require
+from .checks import BrokenPromise, DoesNotApply, Subject, closed, require
 
 Policies = Subject[Policy]
 
@@ -20,13 +21,11 @@ _SERVE = Action(
 )
 
 
-_TEA = Intervention("serve", {"drink": "tea"})
-
-
 def _request(index: int = 0, *, max_tokens: int = 32) -> Request:
     """What an engagement asks in the first turn of an episode."""
     said = f"guest number {index} would like tea"
-    brief = Brief("Serve each guest what they like.", (_SERVE,), 0.0, lambda moment: [_TEA])
+    tea = Intervention("serve", {"drink": "tea"})
+    brief = Brief("Serve each guest what they like.", (_SERVE,), 0.0, lambda moment: [tea])
     return Request(
         messages=[Message("system", brief.goal), Message("user", f"[0]\n{said}")],
         actions=brief.actions,
@@ -79,12 +78,10 @@ async def it_goes_on_with_a_conversation(subject: Policies) -> None:
         Message("tool", "accepted", answers="1.0"),
         Message("user", "[1]\n\x00\x1b[31m 🫖 ünï </tool_call> {" + "x" * 500),
     ]
+    moment = Moment(1, (Observation(1, "guest", {"likes": "tea"}),))
     async with closed(subject) as policy:
         await policy.generate(first)
-        assert first.moment is not None
-        moment = Moment(1, (Observation(1, "guest", {"likes": "tea"}),))
-        again = Request(messages, first.actions, first.sampling, moment, first.brief, first.task)
-        _check_types(await policy.generate(again))
+        _check_types(await policy.generate(replace(first, messages=messages, moment=moment)))
 
 
 async def tokens_and_logprobs_agree(subject: Policies) -> None:
@@ -127,13 +124,11 @@ async def it_keeps_to_the_limit(subject: Policies) -> None:
 async def the_request_stays_as_it_is(subject: Policies) -> None:
     """It doesn't alter what it is asked."""
     request = _request()
-    before = {
-        name: copy.deepcopy(getattr(request, name)) for name in ("messages", "actions", "sampling", "moment", "task")
-    }
+    before = copy.deepcopy(request)
     async with closed(subject) as policy:
         await policy.generate(request)
-    for name, value in before.items():
-        require(getattr(request, name) == value, f"it altered the {name} of the request")
+    for name in ("messages", "actions", "sampling", "moment", "task"):
+        require(getattr(request, name) == getattr(before, name), f"it altered the {name} of the request")
 
 
 async def its_time_is_a_time(subject: Policies) -> None:
@@ -146,8 +141,8 @@ async def its_time_is_a_time(subject: Policies) -> None:
 
 
 def _check_types(answer: object) -> None:
-    require(isinstance(answer, Generation), f"it answers with a {type(answer).__name__}")
-    assert isinstance(answer, Generation)
+    if not isinstance(answer, Generation):
+        raise BrokenPromise(f"it answers with a {type(answer).__name__}")
     require(isinstance(answer.text, str), f"its text is a {type(answer.text).__name__}")
     require(isinstance(answer.count, int) and answer.count >= 0, f"it can't have generated {answer.count} tokens")
     for call in answer.calls:

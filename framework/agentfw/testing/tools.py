@@ -24,6 +24,7 @@ from .checks import DoesNotApply, Subject, closed, require
 
 _TYPES = {"object", "array", "string", "integer", "number", "boolean", "null"}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+_CHOICES = ("anyOf", "oneOf", "allOf")
 _WORDS = ("yes", "no", "later", "now", "please", "thanks")
 _DEEPEST = 6  # a schema may contain itself
 _JUNK: tuple[Any, ...] = (
@@ -67,31 +68,28 @@ def _problems(schema: object, root: Mapping[str, Any], where: str) -> Iterator[s
     for kind in [kinds] if isinstance(kinds, str) else kinds:
         if kind not in _TYPES:
             yield f"{where}: there is no type {kind!r}"
-    if "enum" in schema and not (isinstance(schema["enum"], list) and schema["enum"]):
-        yield f"{where}: enum must be a list with something in it"
     if "$ref" in schema and _target(schema["$ref"], root) is None:
         yield f"{where}: {schema['$ref']} leads nowhere"
-    properties = schema.get("properties", {})
+    properties, required = schema.get("properties", {}), schema.get("required", [])
     if not isinstance(properties, Mapping):
         yield f"{where}: properties must be a table"
         properties = {}
-    for name, inner in properties.items():
-        yield from _problems(inner, root, f"{where}.{name}")
-    required = schema.get("required", [])
     if not isinstance(required, Sequence) or isinstance(required, str):
         yield f"{where}: required must be a list"
     elif "properties" in schema:
         lost = [name for name in required if name not in properties]
         yield from (f'{where}: "{name}" is required and isn\'t among the properties' for name in lost)
+    inside = [(f"{where}.{name}", inner) for name, inner in properties.items()]
     if "items" in schema:
-        yield from _problems(schema["items"], root, f"{where}.items")
-    for word in ("anyOf", "oneOf", "allOf"):
-        options = schema.get(word, [])
+        inside.append((f"{where}.items", schema["items"]))
+    for word in ("enum", *_CHOICES):
+        options = schema.get(word)
         if word in schema and not (isinstance(options, list) and options):
             yield f"{where}: {word} must be a list with something in it"
-            continue
-        for option in options:
-            yield from _problems(option, root, f"{where}.{word}")
+        elif options and word in _CHOICES:
+            inside += [(f"{where}.{word}", option) for option in options]
+    for place, inner in inside:
+        yield from _problems(inner, root, place)
 
 
 def _target(reference: object, root: Mapping[str, Any]) -> Any:
@@ -120,7 +118,7 @@ def _drawn(schema: Any, root: Mapping[str, Any], generator: random.Random, depth
         return schema["const"]
     if "enum" in schema:
         return generator.choice(list(schema["enum"]))
-    for word in ("anyOf", "oneOf", "allOf"):
+    for word in _CHOICES:
         if word in schema:
             # Deep inside, the last option: a schema that contains itself usually ends with null.
             options = schema[word]
@@ -139,7 +137,16 @@ def _drawn(schema: Any, root: Mapping[str, Any], generator: random.Random, depth
         count = generator.randint(least, max(least, int(schema.get("maxItems", least + 2))))
         return [_drawn(schema.get("items", {}), root, generator, depth + 1) for _ in range(count)]
     if kind in ("integer", "number"):
-        return _number(schema, generator, whole=kind == "integer")
+        step = 1 if kind == "integer" else 0.01
+        low = schema.get("minimum", schema["exclusiveMinimum"] + step if "exclusiveMinimum" in schema else None)
+        high = schema.get("maximum", schema["exclusiveMaximum"] - step if "exclusiveMaximum" in schema else None)
+        if low is None:
+            low = 0 if high is None else min(0, high - 9)
+        if high is None:
+            high = low + (9 if kind == "integer" else 1)
+        if kind == "integer":
+            return generator.randint(math.ceil(low), max(math.ceil(low), math.floor(high)))
+        return generator.uniform(float(low), max(float(low), float(high)))
     if kind == "boolean":
         return generator.random() < 0.5
     if kind == "null":
@@ -148,19 +155,6 @@ def _drawn(schema: Any, root: Mapping[str, Any], generator: random.Random, depth
     while len(text) < int(schema.get("minLength", 0)):
         text += generator.choice(_WORDS)
     return text[: int(schema.get("maxLength", len(text)))]
-
-
-def _number(schema: Mapping[str, Any], generator: random.Random, *, whole: bool) -> int | float:
-    step = 1 if whole else 0.01
-    low = schema.get("minimum", schema["exclusiveMinimum"] + step if "exclusiveMinimum" in schema else None)
-    high = schema.get("maximum", schema["exclusiveMaximum"] - step if "exclusiveMaximum" in schema else None)
-    if low is None:
-        low = 0 if high is None else min(0, high - 9)
-    if high is None:
-        high = low + (9 if whole else 1)
-    if whole:
-        return generator.randint(math.ceil(low), max(math.ceil(low), math.floor(high)))
-    return generator.uniform(float(low), max(float(low), float(high)))
 
 
 def unfitting(schema: Mapping[str, Any]) -> Iterable[tuple[dict[str, Any], str]]:

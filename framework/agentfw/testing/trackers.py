@@ -55,11 +55,9 @@ def what_is_logged_is_kept(subject: Trackers) -> None:
             tracker.log(step, {_DISTINCT: 0.5 * step})
     if not (files := [path for path in subject.folder.rglob("*") if path.is_file()]):
         raise DoesNotApply("it writes no files here")
-    require(
-        any(_DISTINCT.encode() in path.read_bytes() for path in files),
-        f'a figure called "{_DISTINCT}" was logged and is in none of its files ({files[0].name}); '
-        "commit or flush in log() or close()",
-    )
+    wrong = f'a figure called "{_DISTINCT}" was logged and is in none of its files ({files[0].name})'
+    kept = any(_DISTINCT.encode() in path.read_bytes() for path in files)
+    require(kept, f"{wrong}; commit or flush in log() or close()")
 
 
 def operations_can_be_traced(subject: Trackers) -> None:
@@ -68,11 +66,9 @@ def operations_can_be_traced(subject: Trackers) -> None:
         raise DoesNotApply("it doesn't follow operations")
     task = Task(0, 7)
     common: dict[str, Any] = {"task": task, "name": "teahouse", "began": 1_700_000_000.0, "ended": 1_700_000_001.5}
-    query = Query("tea", task)
+    query, message = Query("tea", task), Message("user", "tea 🫖")
     operations: list[Operation] = [
-        PolicyCall(
-            messages=(Message("user", "tea 🫖"),), sampling=Sampling(), generation=Generation("hello"), **common
-        ),
+        PolicyCall(messages=(message,), sampling=Sampling(), generation=Generation("hello"), **common),
         PolicyCall(messages=(), sampling=Sampling(), generation=None, error="TimeoutError", **common),
         ToolCall(arguments={"cups": 2}, answer="two cups", **common),
         ToolCall(arguments={}, answer="", error="ValueError", **common),

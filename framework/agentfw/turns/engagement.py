@@ -62,8 +62,7 @@ class Engagement:
             await timeline.run(self.horizon)
         except TimelineError as error:
             raise TimelineError(f"the world {_name(self.environment)}: {error.message}", fix=error.fix) from error
-        if not self.over:
-            self._end("horizon" if timeline.next_time() < inf else "quiet", self.environment.outcome())
+        self._end("horizon" if timeline.next_time() < inf else "quiet")
         if len(episode.turns) < self._turns:
             wrong = f"the world {_name(self.environment)} has removed turns from the record of its episode"
             raise PluginError(wrong, fix="fix the environment: `world.episode` is to be read")
@@ -83,12 +82,9 @@ class Engagement:
         """Take a seat on a timeline: begin the world and ask the agent once this instant is over."""
         self.timeline, self.episode, self.seat, self._ended = timeline, episode, seat, ended
         self.finish, self.outcome, self.over = "", dict[str, float](), False
-        self._works: dict[int, Work] = {}
-        """The world's and the tools' work in progress, by number."""
-        self._holding: set[Work] = set()
-        """Work that keeps the agent busy."""
-        self._current_call = ""
-        """Id of the call that is being carried out."""
+        self._works: dict[int, Work] = {}  # that the agent sees in progress, by number
+        self._holding: set[Work] = set()  # that keeps the agent busy
+        self._current_call = ""  # id of the call that is being carried out
         self._round = self._rounds = 0
         self._waiting: list[tuple[int, Observation]] = []
         self._thought: tuple[Work, Decision, Turn] | None = None
@@ -99,7 +95,7 @@ class Engagement:
         self._wake: Scheduled | None = None
         self._interrupted: Generation | None = None
         self._turns, self._recorder = 0, TurnRecorder(episode, self.watch, seat=seat)
-        timeline.when_stopped(self._leave)
+        timeline.when_stopped(lambda: self._end("left"))
         brief = struck(self.environment.brief())
         if self._time_per_token is not None:
             brief = replace(brief, time_per_token=self._time_per_token)
@@ -139,8 +135,14 @@ class Engagement:
 
     # -- when the agent is shown what waits for it ---------------------------------------------------------------------
 
-    def _consider(self) -> None:
-        """Decide once, when this instant is over, whether there is something to show."""
+    def _consider(self, *, ask: bool = False, promised: bool = False) -> None:
+        """Decide once, when this instant is over, whether there is something to show.
+
+        `ask` says that the agent has asked to be woken, and `promised` that the interface has named this time.
+        """
+        self._ask = self._ask or ask
+        if promised:
+            self._poll, self._promised = None, True
         if not self._ending:
             self._ending = True
             self.timeline.after_instant(self._end_instant)
@@ -173,11 +175,7 @@ class Engagement:
         if when <= now:
             await self._deliver(ask)
         elif self._poll is None:
-            self._poll = self.timeline.at(when, self._polled)
-
-    def _polled(self) -> None:
-        self._poll, self._promised = None, True
-        self._consider()
+            self._poll = self.timeline.at(when, lambda: self._consider(promised=True))
 
     async def _deliver(self, woken: bool) -> None:
         if self._thought is not None:
@@ -185,7 +183,7 @@ class Engagement:
                 return  # the observations wait until the decision has taken effect
             self._break_off()
         if self._turns >= self.max_turns:
-            self._end("turn_limit", self.environment.outcome())
+            self._end("turn_limit")
             return
         waiting, self._waiting = self._waiting, []
         self._ask = self._freed = False
@@ -240,7 +238,7 @@ class Engagement:
         if self.over:
             return
         if decision.wake is not None:
-            self._wake = self.timeline.after(decision.wake, self._woken)
+            self._wake = self.timeline.after(decision.wake, lambda: self._consider(ask=True))
         self._landing = True
         for intervention in decision.interventions:
             if self.over:
@@ -256,10 +254,6 @@ class Engagement:
             self.deliver(Observation(self.timeline.now, "not_understood", {"failures": list(decision.failures)}, text))
         if not self.over:
             not_awaitable(self.environment.turned(copy(turn)))  # type: ignore[func-returns-value]
-        self._consider()
-
-    def _woken(self) -> None:
-        self._ask = True
         self._consider()
 
     def _react(self, observation: Observation) -> None:
@@ -283,7 +277,7 @@ class Engagement:
         self.deliver(Observation(self.timeline.now, "refused", data, f"{name} refused: {refusal}"))
 
     async def _told(self, call: Intervention) -> tuple[bool, str]:
-        """What the agent is told of one call: by its tool, unless that is decided before."""
+        """What the agent is told of a call: by its tool, unless that is decided before."""
         decided = self.before_call and await self.before_call(self.episode.task, call, self._note)
         return decided or await self.agent.tools[call.name].answer(call.arguments)
 
@@ -332,9 +326,11 @@ class Engagement:
             self._works[number] = work
         return work
 
-    def _end(self, finish: str, outcome: Mapping[str, float]) -> None:
+    def _end(self, finish: str, outcome: Mapping[str, float] | None = None) -> None:
+        """End the episode, unless it has ended. Without an outcome, the environment says what came of it."""
         if self.over:
             return
+        outcome = self.environment.outcome() if outcome is None else outcome
         if self._thought is not None:
             self._break_off()
         self.over, self.finish, self.outcome = True, finish, dict(outcome)
@@ -344,11 +340,6 @@ class Engagement:
         else:
             self.episode.outcome.update(outcome)
         self._ended()
-
-    def _leave(self) -> None:
-        """The clock was stopped: interrupt the decision in progress and end the episode."""
-        if not self.over:
-            self._end("left", self.environment.outcome())
 
 
 class SeatWorld:
@@ -398,7 +389,7 @@ class SeatWorld:
 
 
 def _name(component: object) -> str:
-    return type(getattr(component, "guarded", component)).__name__
+    return type(getattr(component, "inside", component)).__name__
 
 
 def _in_flight(work: Work) -> InFlight:

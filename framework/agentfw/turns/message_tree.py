@@ -10,7 +10,7 @@ answer that the program sends back stands for the original answer and the hidden
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -35,13 +35,17 @@ class Node:
     """The text of an answer as the asker got it."""
     carried_out: frozenset[str] = frozenset()
     """Ids of the calls of an answer that the session carried out itself."""
-    is_hidden: bool = False
-    """Whether the message is hidden from the asker."""
+    is_hidden: bool = False  # from the asker
     is_forgotten: bool = False
     """Whether it is something recalled that isn't to be told any more."""
     below: dict[Hashable, Node] = field(default_factory=dict)
     stands_for: dict[Hashable, tuple[Node, ...]] = field(default_factory=dict)
     """Maps messages that the program sends back to those recorded, with hidden ones around them."""
+
+    @property
+    def is_recalled(self) -> bool:
+        """Whether it is what the memories recalled later in the conversation."""
+        return self.is_hidden and self.message.role == "system"
 
 
 class MessageTree:
@@ -49,6 +53,10 @@ class MessageTree:
 
     def __init__(self) -> None:
         self._root = Node(Message("", ""))
+        self.recalled = dict[Hashable, Recalled]()
+        """What the memories recalled, by conversation (`conversation_of`)."""
+        self.said = set[int | None]()
+        """Indexes of the messages that the memories may hear as what the user says."""
 
     def path(self, messages: Sequence[Message]) -> list[Node]:
         """The nodes of a conversation. Answers of the policy that come back unchanged are those that it gave."""
@@ -60,17 +68,33 @@ class MessageTree:
 
     def restore(self, episode: Episode) -> None:
         """Take in the turns of an episode that an earlier process has recorded."""
-        called = dict[int, list[dict[str, Any]]]()
-        again, forgotten = set[int](), set[int]()
+        called, found = dict[int, list[dict[str, Any]]](), dict[int, list[Recollection]]()
+        asked, again, forgotten = set[int](), set[int](), set[int]()
         for event in episode.events:
             match event.kind, event.name:
                 case "memory", "changed":
                     forgotten |= again
+                    found.clear()
+                    asked.clear()
+                case "memory", "said":
+                    self.said.add(event.data["message"])
+                    asked.add(event.data["message"])
                 case "memory", "called":
                     called.setdefault(event.data["turn"], []).append(event.data)
-                case "memory", "recalled" if event.data.get("again"):
-                    again.add(event.data["message"])
+                case "memory", "recalled" if "message" in event.data:
+                    found.setdefault(event.data["message"], []).append(Recollection(event.data["text"]))
+                    if event.data.get("again"):
+                        again.add(event.data["message"])
         for turn in episode.turns:
+            shown = [episode.messages[place] for place in turn.shown]
+            first = _first_of_user(shown)
+            if first is not None and turn.shown[0] in found:
+                text = "\n".join(TurnBuilder.told(found[turn.shown[0]]))
+                system = replace(shown[0], content=shown[0].content.removesuffix(text).removesuffix("\n\n"))
+                sent = [system, *shown[1:]] if system.content else shown[1:]
+                self.recalled[conversation_of(sent)] = Recalled(text)
+            elif first is not None and turn.shown[first] in asked:  # the memories had nothing
+                self.recalled[conversation_of(shown)] = Recalled("")
             node, path, carried_out = self._root, list[Node](), frozenset[str]()
             for place in turn.shown:  # the hidden messages included
                 node = _below(node, episode.messages[place])
@@ -116,18 +140,19 @@ class MessageTree:
         return nodes
 
     @staticmethod
-    def recalled(node: Node, text: str) -> Node:
+    def recall_behind(node: Node, text: str) -> Node:
         """Add what was recalled later in a conversation, behind a message. Returns the node."""
         found = _below(node, Message("system", text))
         found.is_hidden = True
         return found
 
     def forget_recalled(self) -> None:
-        """Tell nothing any more of what was recalled later in conversations."""
+        """Tell nothing any more of what was recalled."""
+        self.recalled.clear()
         nodes = [self._root]
         while nodes:
             node = nodes.pop()
-            node.is_forgotten = node.is_hidden and node.message.role == "system"
+            node.is_forgotten = node.is_recalled
             nodes += node.below.values()
 
     @staticmethod
@@ -143,69 +168,28 @@ class MessageTree:
             path[start - 1].stands_for[_key(Message("assistant", told, calls))] = (*hidden, answer, *after)
 
 
+@dataclass(slots=True)
 class Recalled:
-    """What the memories recalled for each conversation of a session, by its messages up to the first of the user."""
+    """What the memories recalled for a conversation."""
 
-    def __init__(self) -> None:
-        self._texts = dict[Hashable, str]()
-        self.subjects = dict[Hashable, str]()
-        """What each conversation was last recalled for."""
-
-    @staticmethod
-    def key(messages: Sequence[Message]) -> Hashable:
-        """Distinguishes a conversation by its messages up to the first of the user, as they were sent."""
-        first = _first_of_user(messages)
-        return tuple(map(_key, messages if first is None else messages[: first + 1]))
-
-    def __contains__(self, messages: Sequence[Message]) -> bool:
-        return self.key(messages) in self._texts
-
-    def add(self, messages: Sequence[Message], found: Iterable[Recollection], subject: str) -> None:
-        key = self.key(messages)
-        self._texts[key], self.subjects[key] = "\n".join(TurnBuilder.told(found)), subject
-
-    def text(self, messages: Sequence[Message]) -> str:
-        """What was recalled for a conversation. Empty if nothing was."""
-        return self._texts.get(self.key(messages), "")
+    text: str
+    """Empty if they had nothing."""
+    subject: str = ""
+    """What it was last recalled for. Empty after a restart."""
 
     def shown_in(self, messages: Sequence[Message]) -> Sequence[Message]:
         """The conversation with what was recalled for it in its system message."""
-        if not (recalled := self.text(messages)):
+        if not self.text:
             return messages
         if messages[0].role == "system":
-            return [replace(messages[0], content=f"{messages[0].content}\n\n{recalled}"), *messages[1:]]
-        return [Message("system", recalled), *messages]
-
-    def clear(self) -> None:
-        self._texts.clear()
-        self.subjects.clear()
-
-    def restore(self, episode: Episode) -> None:
-        """Take in what was recalled in an episode that an earlier process has recorded."""
-        found, said = dict[int, list[Recollection]](), set[int]()
-        for event in episode.events:
-            if (event.kind, event.name) == ("memory", "changed"):
-                found.clear()
-                said.clear()
-            elif (event.kind, event.name) == ("memory", "said"):
-                said.add(event.data["message"])
-            elif (event.kind, event.name) == ("memory", "recalled") and "message" in event.data:
-                found.setdefault(event.data["message"], []).append(Recollection(event.data["text"]))
-        for turn in episode.turns:
-            shown = [episode.messages[place] for place in turn.shown]
-            first = _first_of_user(shown)
-            if first is not None and turn.shown[0] in found:
-                recalled = "\n".join(TurnBuilder.told(found[turn.shown[0]]))
-                system = replace(shown[0], content=shown[0].content.removesuffix(recalled).removesuffix("\n\n"))
-                self._texts[self.key([system, *shown[1:]] if system.content else shown[1:])] = recalled
-            elif first is not None and turn.shown[first] in said:  # the memories were asked, and had nothing
-                self._texts[self.key(shown)] = ""
+            return [replace(messages[0], content=f"{messages[0].content}\n\n{self.text}"), *messages[1:]]
+        return [Message("system", self.text), *messages]
 
 
-def recalled_behind(node: Node) -> Node | None:
-    """What was recalled behind a message."""
-    found = (one for one in node.below.values() if one.is_hidden and one.message.role == "system")
-    return next((one for one in found if not one.is_forgotten), None)
+def conversation_of(messages: Sequence[Message]) -> Hashable:
+    """Distinguishes a conversation by its messages up to the first of the user, as they were sent."""
+    first = _first_of_user(messages)
+    return tuple(map(_key, messages if first is None else messages[: first + 1]))
 
 
 def recalled_again(path: Sequence[Node]) -> Sequence[tuple[int, str]]:
@@ -213,7 +197,7 @@ def recalled_again(path: Sequence[Node]) -> Sequence[tuple[int, str]]:
     found, users = list[tuple[int, str]](), 0
     for node in path:
         users += node.message.role == "user"
-        if node.is_hidden and node.message.role == "system":
+        if node.is_recalled:
             found.append((users - 1, node.message.content))
     return found
 
@@ -222,7 +206,7 @@ def shown_messages(path: Sequence[Node]) -> Sequence[Message]:
     """The messages as a policy is shown them: chat templates take a system message at the beginning alone."""
     found = list[Message]()
     for node in path:
-        if node.is_hidden and node.message.role == "system":  # it is told at the end of the user's message before it
+        if node.is_recalled:  # it is told at the end of the user's message before it
             place = max(i for i, message in enumerate(found) if message.role == "user")
             found[place] = replace(found[place], content=f"{found[place].content}\n\n{node.message.content}")
         else:

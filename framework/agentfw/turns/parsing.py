@@ -124,8 +124,7 @@ class _Reader:
         attributes = r"((?:\s+[\w.-]+\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*'))*)"
         self._element = re.compile(rf"<({some or '(?!)'}){attributes}\s*(?:/>|>([^<]*)</\1>)")
         thought = _THOUGHT.match(text)
-        self._begin = thought.end() if thought else 0
-        """Where the answer begins, after the thoughts."""
+        self._begin = thought.end() if thought else 0  # where the answer begins, after the thoughts
 
     def whole(self, formats: Collection[CallFormat]) -> list[_Found]:
         """The calls, if the text consists of nothing else."""
@@ -186,9 +185,10 @@ class _Reader:
                 value, end = _decode(self._text, place) if "json" in formats else (None, place)
             if not _is_call(value):
                 return None
-            if (plain := _plain(value)) is None:
+            try:
+                return _Found(place, end, value=_unwrapped(_plain(value)))
+            except ValueError:
                 return _Found(place, end, failure="a call that is not plain JSON, or nested too deep")
-            return _Found(place, end, value=_unwrapped(plain))
         element = self._element.match(self._text, place) if "elements" in formats else None
         return self._read(element) if element else None
 
@@ -199,7 +199,7 @@ class _Reader:
             with suppress(ValueError, RecursionError):
                 value, end = _decode(self._text, inside)
                 closing, plain = self._skip(_SPACE, end), _plain(value)
-                if plain is not None and self._text[closing : closing + len(_TAG_ENDS)] in ("", _TAG_ENDS):
+                if self._text[closing : closing + len(_TAG_ENDS)] in ("", _TAG_ENDS):
                     return _Found(place, min(closing + len(_TAG_ENDS), len(self._text)), value=_unwrapped(plain))
         closing = self._text.find(_TAG_ENDS, inside)
         closing = len(self._text) if closing < 0 else closing
@@ -294,15 +294,8 @@ def _loads(text: str) -> Any:
         return None
 
 
-def _plain(value: Any) -> Any:
-    """A decoded value without lone surrogates, or None if it is not plain JSON or nested too deep."""
-    try:
-        return _plainly(value, 0)
-    except ValueError:
-        return None
-
-
-def _plainly(value: Any, depth: int) -> Any:
+def _plain(value: Any, depth: int = 0) -> Any:
+    """A decoded value without lone surrogates. Raises ValueError if it is not plain JSON or nested too deep."""
     if isinstance(value, str):
         return _whole(value)
     if isinstance(value, float) and not math.isfinite(value):
@@ -311,8 +304,8 @@ def _plainly(value: Any, depth: int) -> Any:
         if depth >= _DEEPEST:
             raise ValueError("nested too deep")
         if isinstance(value, list):
-            return [_plainly(item, depth + 1) for item in value]
-        return {_whole(key): _plainly(item, depth + 1) for key, item in value.items()}
+            return [_plain(item, depth + 1) for item in value]
+        return {_whole(key): _plain(item, depth + 1) for key, item in value.items()}
     return value
 
 

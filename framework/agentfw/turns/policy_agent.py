@@ -45,9 +45,8 @@ class PolicyAgent(Agent):
         self._past: list[list[Message]] = []
         self._begun: list[int] = []
         """Where each round begins among the turns; in a world without rounds, each turn that has news."""
-        self._round = 0
+        self._round = self._asked = 0
         self._open: dict[str, Call] = {}
-        self._asked = 0
         self._scenarios: tuple[str, ...] = ()
         self._was_broken_off = False
         self._answered: tuple[list[Message], Generation] | None = None
@@ -91,9 +90,14 @@ class PolicyAgent(Agent):
         messages = chain.from_iterable(self._past[first:])
         # A chat model can't read an answer without its call.
         shown = [self._system, *dropwhile(lambda message: message.role == "tool", messages)]
-        generation = await self.policy.generate(
-            Request(shown, self._actions, self.sampling, moment, self.brief, self.task, self._before(shown, moment))
-        )
+        before = None  # how the last answer was generated, if what it was shown still begins the conversation
+        if self._answered is not None:
+            earlier, last = self._answered
+            last = moment.interrupted or last
+            goes_on = len(shown) > len(earlier) and all(map(operator.is_, shown, earlier))
+            before = last if goes_on and shown[len(earlier)].content == last.text else None
+        request = Request(shown, self._actions, self.sampling, moment, self.brief, self.task, before)
+        generation = await self.policy.generate(request)
         self._answered = shown, generation
         self._asked += 1
         answer = self.builder.read(generation, self.sampling, self._names, f"{self._asked}.", plain=self.brief.plain)
@@ -101,15 +105,6 @@ class PolicyAgent(Agent):
         self._open.update((call.id, call) for call in answer.calls)
         takes = self.policy.generation_time(generation, self.brief.time_per_token)
         return Decision(answer.calls, takes, None, generation, shown, answer.failures, answer.said, recalled)
-
-    def _before(self, shown: Sequence[Message], moment: Moment) -> Generation | None:
-        """How the last answer was generated, if the messages it was shown are still a prefix of the conversation."""
-        if self._answered is None:
-            return None
-        earlier, generation = self._answered
-        goes_on = len(shown) > len(earlier) and all(map(operator.is_, shown, earlier))
-        generation = moment.interrupted or generation
-        return generation if goes_on and shown[len(earlier)].content == generation.text else None
 
     def _listen(self, moment: Moment, recalled: Sequence[Recollection]) -> None:
         """Add new observations to the conversation."""

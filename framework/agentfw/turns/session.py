@@ -32,7 +32,7 @@ from ..policy import Policy
 from ..request import Action, Brief, Forwarded, Generation, Moment, Passed, Request, Sampling
 from ..timeline import Time
 from ..tool import Tool
-from .message_tree import MessageTree, Node, Recalled, after_answer, recalled_again, recalled_behind, shown_messages
+from .message_tree import MessageTree, Node, Recalled, after_answer, conversation_of, recalled_again, shown_messages
 from .parsing import StreamedText
 from .turn_builder import BeforeCall, TurnBuilder, TurnRecorder, extended, lengths, news_since, sampling_for
 
@@ -42,10 +42,8 @@ Finish = Literal["stop", "length", "calls"]
 _Texts = Sequence[Sequence[str]]  # what a user said in each message, text by text
 _SAME_SUBJECT = 0.5
 """Similarity from which on two texts of a user are about the same. Below, the memories are asked again."""
-_MOST_CALLING = 16
-"""Answers with calls of the session's own tools, for one request."""
-_MOST_OF_REFUSAL = 2000
-"""Bytes of what a server said with its refusal that are recorded."""
+_MOST_CALLING = 16  # answers with calls of the session's own tools, for one request
+_MOST_OF_REFUSAL = 2000  # bytes of what a server said with its refusal that are recorded
 Demonstration = Callable[[Moment], Iterable[Intervention | str]]
 
 
@@ -91,18 +89,13 @@ class Unfinished:
 
 
 @dataclass(slots=True)
-class _Options:
-    goal: str
-    actions: Sequence[Action]
-    sampling: Sampling
-    stop: Sequence[str]
-    schema: Mapping[str, Any] | None
-    tell: Callable[[str], object] | None
-    demonstration: Demonstration | None
-    forwarded: Forwarded | None
-    plain: bool
+class _Asked:
+    request: Request
+    """What all turns of an answer have in common."""
     policy: Policy
     model: str
+    tell: Callable[[str], object] | None
+    forwarded: Forwarded | None
 
 
 class Session:
@@ -141,21 +134,14 @@ class Session:
         self.max_turns, self.write, self._sole_user = max_turns, write, sole_user
         self.before_call, self._recorded = before_call, record
         self.episode = Episode(task=task, environment=environment)
-        """The record so far."""
         self._recorder = TurnRecorder(self.episode, watch)
         self.failure: AgentfwError | None = None
         """The error of the last answer, if it failed."""
         self.used = self._began = time.monotonic()
-        """When the session was last used."""
-        self.in_flight = 0
-        """Number of requests that are being answered."""
+        self.in_flight = self._begun = 0  # requests that are being answered, and answers that were begun
         self.unfinished: list[Unfinished] = []
         """The answers that the policy is giving."""
-        self._begun = 0
-        self._tree, self._recalled = MessageTree(), Recalled()
-        self._said = set[int | None]()
-        """Indexes of the messages that the memories may hear as what the user says."""
-        self._taken = (0, 0, 0, 0)
+        self._tree, self._taken = MessageTree(), (0, 0, 0, 0)
         self._given, self._goes_on, self._joining = self.builder.tools, False, asyncio.Lock()
 
     @property
@@ -212,9 +198,10 @@ class Session:
         at, began = round(time.time(), 3), self.now
         try:
             goal = next((one.content for one in messages if one.role == "system"), "")
-            given = (goal, actions, sampling or Sampling(), stop, schema, tell, demonstration, forwarded)
-            options = _Options(*given, plain, policy or self.policy, model)
-            reply = await self._answer(messages, user, said, options, carries_out)
+            brief, task = Brief(goal, demonstration=demonstration), self.episode.task
+            request = Request((), actions, sampling or Sampling(), None, brief, task, None, stop, schema, plain)
+            asked = _Asked(request, policy or self.policy, model, tell, forwarded)
+            reply = await self._answer(messages, user, said, asked, carries_out)
             self.failure = None
             return reply
         except AgentfwError as error:
@@ -248,19 +235,19 @@ class Session:
         return None if self.before_call is None else await self.before_call(self.episode.task, call, self.note)
 
     async def _answer(
-        self, messages: Sequence[Message], user: str, said: _Texts | None, options: _Options, carries_out: bool
+        self, messages: Sequence[Message], user: str, said: _Texts | None, asked: _Asked, carries_out: bool
     ) -> Reply:
         said = [(one.content,) for one in messages] if said is None else said
         said = [texts for one, texts in zip(messages, said, strict=True) if one.role == "user"]
         remembers = self._remembers(user)
         path = await self._remembering(messages, said) if remembers else self._tree.path(messages)
         self._show(path)
-        own, given, told = self.tools(user) if options.schema is None else {}, options.actions, ""
-        if options.forwarded is not None:
-            own = {}
-            options.forwarded = replace(
-                options.forwarded,
-                recalled=self._recalled.text(messages) if remembers else "",
+        own, given, told = self.tools(user) if asked.request.schema is None else {}, asked.request.actions, ""
+        if asked.forwarded is not None:
+            own, recalled = {}, self._tree.recalled.get(conversation_of(messages)) if remembers else None
+            asked.forwarded = replace(
+                asked.forwarded,
+                recalled="" if recalled is None else recalled.text,
                 recalled_again=recalled_again(path) if remembers else (),
                 sampling=self.sampling,
                 run_wins=self.sampling_wins,
@@ -270,8 +257,7 @@ class Session:
         for number in range(_MOST_CALLING + 1):
             # A policy that goes on and on with tools of the memory has to answer without them.
             own = own if number < _MOST_CALLING else {}
-            options.actions = (*given, *(tool.action for tool in own.values()))
-            reply, answer = await self._turn(path, options)
+            reply, answer = await self._turn(path, asked, (*given, *(tool.action for tool in own.values())))
             foreign = [call for call in reply.calls if carries_out and call.name not in own]
             decided = {call.id: found for call in foreign if (found := await self._decided(call)) is not None}
             calls = [call for call in reply.calls if carries_out and (call.name in own or call.id in decided)]
@@ -292,68 +278,61 @@ class Session:
             self._check_turns(self.in_flight - 1)
         return replace(reply, text=told + reply.text) if told else reply
 
-    async def _turn(self, path: Sequence[Node], options: _Options) -> tuple[Reply, Node]:
-        last, new, started = path[-1], after_answer(path), self.now
-        self._show(path)
-        self._recorder.offer(options.actions)
-        # The tokens of another model mean nothing to this one.
-        before = path[new - 1].generations.get(options.model) if new else None
-        request = Request(
-            shown_messages(path),
-            options.actions,
-            sampling_for(
-                options.sampling, self.sampling, run_wins=self.sampling_wins, task=self.episode.task, asked=last.asked
+    async def _turn(self, path: Sequence[Node], asked: _Asked, actions: tuple[Action, ...]) -> tuple[Reply, Node]:
+        wished, last, new, started = asked.request, path[-1], after_answer(path), self.now
+        self._recorder.offer(actions)
+        request = replace(
+            wished,
+            messages=shown_messages(path),
+            actions=actions,
+            sampling=sampling_for(
+                wished.sampling, self.sampling, run_wins=self.sampling_wins, task=wished.task, asked=last.asked
             ),
-            Moment(started, tuple(one for node in path[new:] for one in _observed(node.message, started))),
-            Brief(options.goal, tuple(options.actions), demonstration=options.demonstration),
-            self.episode.task,
-            before,
-            () if options.actions else options.stop,  # in a call, it would cut the arguments
-            options.schema,
-            options.plain,
+            moment=Moment(started, tuple(one for node in path[new:] for one in _observed(node.message, started))),
+            brief=replace(wished.brief, actions=actions),
+            # The tokens of another model mean nothing to this one.
+            before=path[new - 1].generations.get(asked.model) if new else None,
+            stop=() if actions else wished.stop,  # in a call, it would cut the arguments
         )
         last.asked += 1
-        pieces = StreamedText([action.name for action in options.actions], options.stop)
-        shown = tuple(node.place for node in path if node.place is not None)
-        passed, given = await self._generated(request, shown, started, options, pieces)
-        for generation in passed.generations:
-            generation.model = options.model
-        recorded = [self._record(path, request, each, given, options.stop) for each in passed.generations]
-        reply, answer = recorded[0]
-        if reply.turn.finish == "interrupted":
-            took = round(reply.turn.ended - given.started, 4)
-            self._note_failed("the model's server broke off its answer", at=given.at, seconds=took, status=502)
-        if options.forwarded is not None:
-            return replace(reply, passed=passed), answer
-        if options.tell is not None and (rest := pieces.rest(reply.text)):
-            options.tell(rest)
-        return reply, answer
-
-    async def _generated(
-        self, request: Request, shown: tuple[int, ...], started: Time, options: _Options, pieces: StreamedText
-    ) -> tuple[Passed, Unfinished]:
-        """Ask the policy. What was told of an answer that doesn't come to its end stays in the record."""
+        pieces = StreamedText([action.name for action in actions], wished.stop)
         if self.write is not None:
             self.write(self)
         self._begun += 1
-        answer = Unfinished(self._begun, started, shown)
+        given = Unfinished(self._begun, started, tuple(node.place for node in path if node.place is not None))
+        passed = await self._generated(request, given, asked, pieces)
+        for generation in passed.generations:
+            generation.model = asked.model
+        recorded = [self._record(path, request, each, given, wished.stop) for each in passed.generations]
+        reply, answer = recorded[0]
+        if reply.turn.finish == "interrupted":
+            took = round(reply.turn.ended - started, 4)
+            self._note_failed("the model's server broke off its answer", at=given.at, seconds=took, status=502)
+        if asked.forwarded is not None:
+            return replace(reply, passed=passed), answer
+        if asked.tell is not None and (rest := pieces.rest(reply.text)):
+            asked.tell(rest)
+        return reply, answer
+
+    async def _generated(self, request: Request, answer: Unfinished, asked: _Asked, pieces: StreamedText) -> Passed:
+        """Ask the policy. What was told of an answer that doesn't come to its end stays in the record."""
         self.unfinished.append(answer)
 
         def hear(piece: str) -> None:
             if answer.first is None:
-                answer.first = round(self.now - started, 4)
+                answer.first = round(self.now - answer.started, 4)
             answer.told.append(piece)
 
         def note(piece: str) -> None:
             hear(piece)
-            if options.tell is not None and (sure := pieces.take(piece)):
-                options.tell(sure)
+            if asked.tell is not None and (sure := pieces.take(piece)):
+                asked.tell(sure)
 
         try:
-            if options.forwarded is not None:
-                return await options.policy.forward(request, replace(options.forwarded, tell=hear)), answer
-            given = options.policy.generate(request) if options.tell is None else options.policy.stream(request, note)
-            return Passed((await given,)), answer
+            if asked.forwarded is not None:
+                return await asked.policy.forward(request, replace(asked.forwarded, tell=hear))
+            given = asked.policy.generate(request) if asked.tell is None else asked.policy.stream(request, note)
+            return Passed((await given,))
         except BaseException as error:
             if answer.told:
                 self.note("session", "cut_off", answer.cut_off(str(error) or "stopped"))
@@ -409,12 +388,14 @@ class Session:
         async with self._joining:
             if self.builder.task is None:
                 await self.builder.join(self.episode.task, goes_on=self._goes_on)
-        recalled, texts = list[Recollection](), next(filter(None, said), ())
-        if texts and messages not in self._recalled:
+        recalled, conversation = list[Recollection](), conversation_of(messages)
+        if conversation not in self._tree.recalled and (texts := next(filter(None, said), ())):
             recalled = await self.builder.recall("\n\n".join(texts), self.now)
-            self._recalled.add(messages, recalled, "\n\n".join(texts))
-        path = self._tree.path(self._recalled.shown_in(messages))
-        again = () if recalled else await self._recall_again(messages, path, said)
+            text = "\n".join(TurnBuilder.told(recalled))
+            self._tree.recalled[conversation] = Recalled(text, subject="\n\n".join(texts))
+        known = self._tree.recalled.get(conversation, Recalled(""))
+        path = self._tree.path(known.shown_in(messages))
+        again = () if recalled else await self._recall_again(known, path, said)
         self._show(path)
         for one in recalled:
             self.note("memory", "recalled", {**one.to_record(), "message": path[0].place})
@@ -423,9 +404,7 @@ class Session:
         self._note_said(path, said)
         return path
 
-    async def _recall_again(
-        self, messages: Sequence[Message], path: list[Node], said: _Texts
-    ) -> Sequence[Recollection]:
+    async def _recall_again(self, known: Recalled, path: list[Node], said: _Texts) -> Sequence[Recollection]:
         """What the memories recall where the user comes to another subject. It is added at the end of the path.
 
         What stood before is never changed, so that a provider's cache of it holds.
@@ -434,20 +413,20 @@ class Session:
         last = users[-1] if users else None
         if last is None or last not in path[after_answer(path) :]:
             return ()
-        if (known := recalled_behind(path[-1])) is not None:  # the same request once more
-            path.append(known)
+        behind = [node for node in path[-1].below.values() if node.is_recalled and not node.is_forgotten]
+        if behind:  # the same request once more
+            path.append(behind[0])
             return ()
         text = "\n\n".join(said[-1])
         # After a restart, what was recalled for isn't known any more; what was said before is near it.
-        before = self._recalled.subjects.get(self._recalled.key(messages), "")
-        before = before or "\n\n".join(node.message.content for node in users[-2:-1])
-        if not text or last.place in self._said or not await self._is_new_subject(before, text):
+        before = known.subject or "\n\n".join(node.message.content for node in users[-2:-1])
+        if not text or last.place in self._tree.said or not await self._is_new_subject(before, text):
             return ()
-        self._recalled.subjects[self._recalled.key(messages)] = text
-        told = "\n".join([self._recalled.text(messages), *(text for _, text in recalled_again(path))])
+        known.subject = text
+        told = "\n".join([known.text, *(text for _, text in recalled_again(path))])
         found = [one for one in await self.builder.recall(text, self.now) if f"- {one.text}" not in told]
         if found:
-            path.append(self._tree.recalled(path[-1], "\n".join(TurnBuilder.told(found))))
+            path.append(self._tree.recall_behind(path[-1], "\n".join(TurnBuilder.told(found))))
         return found
 
     async def _is_new_subject(self, before: str, text: str) -> bool:
@@ -469,8 +448,8 @@ class Session:
         before = path[new - 1].place if new else None
         asked = [node for node in path if node.message.role == "user"]
         for node, texts in zip(asked, said, strict=True):
-            if texts and node in path[new:] and node.place not in self._said:
-                self._said.add(node.place)
+            if texts and node in path[new:] and node.place not in self._tree.said:
+                self._tree.said.add(node.place)
                 about: dict[str, Any] = {"message": node.place, "answer_to": before, "at": time.time()}
                 if tuple(texts) != (node.message.content,):
                     about["texts"] = list(texts)
@@ -502,8 +481,7 @@ class Session:
             raise UsageError(wrong, fix=f"this session has {len(self.episode.turns)} turns, from 0")
         text = words or correction
         data = {"value": value, "turn": turn, "correction": correction, "text": text, "at": time.time()}
-        data |= {"metric": metric} if metric else {}
-        data |= {"by": "user"} if text else {}
+        data |= ({"metric": metric} if metric else {}) | ({"by": "user"} if text else {})
         self.note("observation", "feedback", data)
         self.used = time.monotonic()
 
@@ -516,7 +494,6 @@ class Session:
 
     def forget_recalled(self) -> None:
         """Ask the memories again before the next answer."""
-        self._recalled.clear()
         self._tree.forget_recalled()
         self.note("memory", "changed")
 
@@ -540,9 +517,6 @@ class Session:
         self.episode = self._recorder.episode = episode
         self._goes_on = True
         self._began = time.monotonic() - max([0.0, *(event.time for event in episode.events)])
-        said = (event for event in episode.events if (event.kind, event.name) == ("memory", "said"))
-        self._said.update(event.data["message"] for event in said)
-        self._recalled.restore(episode)
         self._tree.restore(episode)
         self._taken = lengths(episode)
 
