@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from itertools import product
 from random import Random
 from typing import TypeVar
 
@@ -127,8 +128,8 @@ class Maker:
 
     def called(self, person: str) -> str:
         """A person's name in a title: the first name, or the firm for people from outside."""
-        found = self.organisation.person(person)
-        return found.firm or found.first_name
+        found = self.organisation.people.get(person) or self.organisation.contacts[person]
+        return found.firm or found.name.partition(" ")[0]
 
     def filled(self, title: str, attendees: Sequence[str]) -> str:
         """Fill the slots of a title."""
@@ -197,10 +198,13 @@ def make_year(user: User, generator: Random) -> tuple[list[Series], list[Event]]
 def _placed(meeting: Meeting, event: Event, taken: list[list[tuple[int, int]]], generator: Random) -> Series:
     """A slot in the week that is free on all dates, with as few broken soft constraints as possible."""
     interval = CADENCES[meeting.cadence]
-    starts = range(_OPENS, _CLOSES - event.minutes + 1, 30)
-    options = sorted(
-        (_wishes(meeting, start), generator.random(), weekday, start) for weekday in range(5) for start in starts
-    )
+    options = []
+    for weekday, start in product(range(5), range(_OPENS, _CLOSES - event.minutes + 1, 30)):
+        is_early = start < _NOON
+        broken = ("mornings" in meeting.soft and not is_early) + ("afternoons" in meeting.soft and is_early)
+        # No start within the lunch hour unless everything else is taken.
+        options.append((broken * 2 + (_NOON <= start < _NOON + 60), generator.random(), weekday, start))
+    options.sort()
     offsets = list(range(interval))
     generator.shuffle(offsets)
     gap = _STEP if "no_back_to_back" in meeting.soft else 0
@@ -215,13 +219,6 @@ def _placed(meeting: Meeting, event: Event, taken: list[list[tuple[int, int]]], 
                     return Series(meeting, weekday, start, weeks, event)
     problem = f"{meeting.name} finds no free place in the week"
     raise SettingsError(problem, fix="give that role fewer or shorter meetings")
-
-
-def _wishes(meeting: Meeting, start: int) -> int:
-    """How much a start is against what the meeting's people wish for."""
-    broken = ("mornings" in meeting.soft and start >= _NOON) + ("afternoons" in meeting.soft and start < _NOON)
-    # No start within the lunch hour unless everything else is taken.
-    return broken * 2 + (_NOON <= start < _NOON + 60)
 
 
 def _clashes(spans: list[tuple[int, int]], begins: int, ends: int) -> bool:

@@ -11,7 +11,6 @@ so a day is the same under every interface, whatever the assistant does.
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -156,7 +155,13 @@ class Arrivals:
     def __init__(self, settings: InboxSettings, seeds: Seeds) -> None:
         self._settings = settings
         self._gaps, self._draw = seeds.random("arrivals"), seeds.random("contents")
-        self._decks = {urgency: _dealt(some, self._draw) for urgency, some in sorted(read_scenarios().items())}
+
+        def dealt(scenarios: tuple[Scenario, ...]) -> Iterator[Scenario]:
+            """Each is used once before any is repeated."""
+            while True:
+                yield from self._draw.sample(scenarios, len(scenarios))
+
+        self._decks = {urgency: dealt(some) for urgency, some in sorted(read_scenarios().items())}
 
     def gap(self) -> Time:
         """Time until the next mail."""
@@ -168,12 +173,6 @@ class Arrivals:
         due = now + self._draw.uniform(*SLACK[urgency])
         scenario = next(self._decks[urgency])
         return Mail(number, scenario, urgency, now, due, scenario.advised(self._draw.random()))
-
-
-def _dealt(scenarios: tuple[Scenario, ...], draw: random.Random) -> Iterator[Scenario]:
-    """Shuffled scenarios, each used once before any is repeated."""
-    while True:
-        yield from draw.sample(scenarios, len(scenarios))
 
 
 DOCUMENT = 4 * 0.4
