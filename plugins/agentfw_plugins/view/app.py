@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import re
 import sqlite3
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from copy import copy
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from agentfw.errors import AgentfwError, MissingExtraError, UnknownNameError, UsageError
-from agentfw.runs import ComparedFigure, RunFolder, compare_runs
+from agentfw.runs import ComparedFigure, RunFolder, compare_runs, figure_title, run_results
 
-from .annotations import Marks, Target, annotate, read_annotations
-from .difference import Pair, Side, pairs_of
+from .annotations import Marks, Target, annotate, changed_at, read_annotations
+from .difference import Pair, Side, pairs_of, remarkable, turn_pairs
 from .episode_view import EpisodeView
 from .index import Index, Seen
 from .pages import Links, Pages
@@ -23,6 +26,7 @@ from .search import Filter, choices, divided, episode_at, find, of_task, run_at,
 from .waterfall import steps_of
 
 try:
+    from markupsafe import Markup
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
@@ -103,7 +107,8 @@ class Viewer:
             except (AgentfwError, sqlite3.OperationalError) as error:
                 message, fix = getattr(error, "message", str(error)), getattr(error, "fix", "change the filter")
                 status = 404 if isinstance(error, UnknownNameError) else 400
-                found = self._html(pages.problem(message, fix, self.index.look(0)), status)
+                told = {"message": message, "fix": fix, "seen": self.index.look(0)}
+                found = self._html(pages.filled("problem.html", **told), status)
             found.headers.update(_PRIVATE)
             return found
 
@@ -152,16 +157,27 @@ class Viewer:
         with self.index.reading() as rows:
             run = run_at(rows, request.path_params["name"].strip("/"))
             stages, by = stage_rows(rows, run["id"]), divided(rows, run["id"])
-        most = len(stages) if "stages" in request.query_params else _STAGES
         folder = RunFolder.open(self.index.root / run["folder"])
-        marks = read_annotations(folder.path).get(("", "", None))
-        return self._html(pages.run(run, folder, stages, marks=marks or Marks(), seen=seen, divided=by, most=most))
+        parts, results, problem, path = list[_Part](), "", "", folder.path
+        try:
+            parts = list(_parts(folder.about["spec"], folder.about.get("settings", {}), folder.about["components"]))
+            # The files that the results of a run are made of.
+            names = ("run.json", "metrics.jsonl", "updates.jsonl", "failed.jsonl", "summary.json")
+            files_of = [*(path / name for name in names), *sorted(path.glob("evaluations/*/metrics.jsonl"))]
+            results = _results(path, tuple(map(changed_at, files_of)))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:  # another version has written other values
+            problem = f"{type(error).__name__}: {error}"
+        values = {"run": run, "folder": folder, "about": folder.about, "parts": parts, "seen": seen}
+        values |= {"results": results, "problem": problem, "stages": stages, "fell": _largest_fall(stages)}
+        values |= {"most": len(stages) if "stages" in request.query_params else _STAGES, "divided": by}
+        marks = read_annotations(path).get(("", "", None), Marks())
+        return self._html(pages.filled("run.html", marks=marks, **values))
 
     def _pair(self, request: Request, pages: Pages) -> Response:
         with self.index.reading() as rows:
             found = [episode_at(rows, request.query_params.get(name, "")) for name in ("left", "right")]
             left, right = (EpisodeView.read(self.index, row, rows) for row in found)
-        return self._html(pages.pair(left, right))
+        return self._html(pages.filled("pair.html", left=left, right=right, pairs=turn_pairs(left, right)))
 
     def _runs(self, request: Request, pages: Pages) -> Response:
         seen = self.index.look()
@@ -188,8 +204,11 @@ class Viewer:
             figures = [row.figure for row in table if " after " not in row.figure] or ["reward"]
             figure = figure if figure in figures else figures[0]
             pairs = pairs_of(sides[0], sides[1], figure)
-        page = pages.runs(sides, table, pairs, figure=figure, problem=problem, choices=known, seen=seen)
-        return self._html(page)
+        better = next((row.better for row in table if row.figure == figure), "")
+        titles = {row.figure: figure_title(row.figure, sides[0].folder) for row in table}
+        values = {"sides": sides, "table": table, "titles": titles, "figure": figure, "better": better, "pairs": pairs}
+        values |= {"first": remarkable(pairs, better), "problem": problem, "choices": known, "seen": seen}
+        return self._html(pages.filled("runs.html", **values))
 
     def _rate(self, request: Request, pages: Pages) -> Response:
         """The next answer that nobody has rated, among those of the filter, or one that is named."""
@@ -255,12 +274,46 @@ class Viewer:
         return RedirectResponse(pages.links.at(f"/{back}" if _WITHIN.fullmatch(back) else "/"), 303)
 
     def _missing(self, request: Request, pages: Pages) -> Response:
-        message = f'there is no page "{request.path_params["name"]}"'
-        return self._html(pages.problem(message, "go back to the list of episodes", Seen(0, is_whole=True)), 404)
+        message, fix = f'there is no page "{request.path_params["name"]}"', "go back to the list of episodes"
+        page = pages.filled("problem.html", message=message, fix=fix, seen=Seen(0, is_whole=True))
+        return self._html(page, 404)
 
     def _news(self, request: Request, pages: Pages) -> Response:
         """Changes when there is something new."""
         return JSONResponse(self.index.look())
+
+
+_KINDS = ("environment", "policy", "memories", "tools", "rewards", "optimizer", "learner", "trackers", "hooks")
+_Part = tuple[str, str, str, dict[str, Any], dict[str, Any]]
+
+
+def _parts(spec: Mapping[str, Any], settled: Mapping[str, Any], sources: Mapping[str, str]) -> Iterator[_Part]:
+    """What took part: its kind, name and distribution, the settings that were chosen, and all others."""
+    for kind in _KINDS:
+        chosen = spec.get(kind) or []
+        for one in chosen if isinstance(chosen, list) else [chosen]:
+            singular = {"memories": "memory"}.get(kind, kind.rstrip("s"))
+            name, changed = str(one["name"]), dict(one.get("settings") or {})
+            full = settled.get(one.get("alias") or (kind if kind in settled else name)) or {}
+            rest = {key: value for key, value in full.items() if key not in changed} if isinstance(full, dict) else {}
+            yield singular, name, sources.get(f"{singular} {name}", ""), changed, rest
+
+
+@lru_cache(maxsize=8)
+def _results(run: Path, changed: tuple[tuple[int, int], ...]) -> Markup:
+    """The results of a run as they are since these changes. They are read from all of its episodes."""
+    return Markup(run_results(RunFolder.open(run)).body)
+
+
+def _largest_fall(stages: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The evaluation or the rollouts whose mean reward is furthest below that of the ones before, if any is."""
+    fall, fell = 0.0, None
+    for kind in ("evaluation", "rollout"):
+        measured = [one for one in stages if one["stage"] == kind and one["reward"] is not None]
+        for earlier, later in pairwise(sorted(measured, key=lambda one: int(one["number"]))):
+            if earlier["reward"] - later["reward"] > fall:
+                fall, fell = earlier["reward"] - later["reward"], later
+    return fell
 
 
 _Sides = Mapping[str, tuple[str, str, int]]

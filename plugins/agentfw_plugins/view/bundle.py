@@ -13,6 +13,7 @@ from agentfw import Host
 from agentfw.errors import StorageError, UsageError
 from agentfw.runs import make_folder
 
+from .difference import turn_pairs
 from .episode_view import EpisodeView
 from .index import Index
 from .pages import Links, Pages, before
@@ -76,7 +77,9 @@ def write_bundle(
             earlier = before(row, tasks[task]) if row["stage"] != "rollout" else None
             if earlier is not None:
                 links.pairs.add(_pair_name(earlier, row))
-                _write(folder / _pair_name(earlier, row), pages.pair(EpisodeView.read(index, earlier, rows), view))
+                left = EpisodeView.read(index, earlier, rows)
+                both = pages.filled("pair.html", left=left, right=view, pairs=turn_pairs(left, view))
+                _write(folder / _pair_name(earlier, row), both)
             steps = steps_of(index, view, rows, links.episode, there)
             _write(folder / f"{_name(row)}.html", pages.episode(view, tasks[task], steps))
             _write(folder / f"{_name(row)}.jsonl", view.raw)

@@ -131,11 +131,10 @@ class Rows:
 
     def take(self, journal: str, line: Line) -> int | None:
         """Write what a line says. Returns the number of the episode that it is about."""
-        takes = {"turns": self._session, "episodes": self._episode, "metrics": self._metrics, "failed": self._failed}
         try:
             if line.record is None:
                 raise ValueError("the line is damaged")
-            return takes[journal](line, line.record)
+            return self._taken(journal, line, line.record)
         except sqlite3.OperationalError:
             raise
         except Exception as error:  # whatever is in the record
@@ -144,12 +143,30 @@ class Rows:
             problem = f"{self.place.path.name}/{name} can't be read: {error!r}"
             return self._write(name, {"state": "damaged", "problem": problem, **where})
 
-    def _episode(self, line: Line, record: dict[str, Any]) -> int:
-        row, outcome = _row_of(record) | {"state": "ended", "at": line.at, "size": line.size}, record["outcome"]
-        row |= {"finish": str(record["finish"]), "figures": json.dumps(outcome), **self._led_by(outcome)}
-        return self._write(_id_of(record), row)
+    def _taken(self, journal: str, line: Line, record: dict[str, Any]) -> int | None:
+        if journal == "failed":
+            played = "UPDATE episodes SET problem = NULL, state = 'in progress'"
+            left_out = "WHERE place = ? AND episode = ? AND state = 'left out'"
+            for name in record.get("retried", ()):
+                self.rows.execute(f"{played} {left_out}", (self.number, str(name)))
+            if "episode" not in record:
+                return None
+            problem = str(record.get("reason") or record["error"])
+            return self._write(str(record["episode"]), {"state": "left out", "problem": problem, "finish": "left out"})
+        if journal == "turns":
+            return self._session(record)
+        if journal == "episodes":
+            row, figures = _row_of(record) | {"state": "ended", "at": line.at, "size": line.size}, record["outcome"]
+            row["finish"] = str(record["finish"])
+        else:
+            figures = figures_of(record, averaged=False)
+            row = {"metrics_at": line.at, "metrics_size": line.size, "reward": figures.get("reward")}
+        value = record["outcome"].get(self.headline)
+        number = float(value) if isinstance(value, int | float) else math.nan
+        row |= {"figures": json.dumps(figures), "headline": None if math.isnan(number) else number}
+        return self._write(_id_of(record) if journal == "episodes" else str(record["episode"]), row)
 
-    def _session(self, line: Line, record: dict[str, Any]) -> int:
+    def _session(self, record: dict[str, Any]) -> int:
         """What is new in a session in progress."""
         name, row = _id_of(record), _row_of(record)
         known = "SELECT * FROM episodes WHERE place = ? AND episode = ?"
@@ -162,27 +179,6 @@ class Rows:
             row["tools"] = _spaced({*str(before["tools"]).split(), *row["tools"].split()})
         state = "in progress" if row["turns"] or not row["failed"] else "failed"
         return self._write(name, row | {"state": state, "finish": str(record.get("finish", ""))})
-
-    def _metrics(self, line: Line, record: dict[str, Any]) -> int:
-        row: dict[str, Any] = {"metrics_at": line.at, "metrics_size": line.size}
-        figures = figures_of(record, averaged=False)
-        row |= {"reward": figures.get("reward"), "figures": json.dumps(figures), **self._led_by(record["outcome"])}
-        return self._write(str(record["episode"]), row)
-
-    def _failed(self, line: Line, record: dict[str, Any]) -> int | None:
-        played = "UPDATE episodes SET problem = NULL, state = 'in progress'"
-        left_out = "WHERE place = ? AND episode = ? AND state = 'left out'"
-        for name in record.get("retried", ()):
-            self.rows.execute(f"{played} {left_out}", (self.number, str(name)))
-        if "episode" not in record:
-            return None
-        problem = str(record.get("reason") or record["error"])
-        return self._write(str(record["episode"]), {"state": "left out", "problem": problem, "finish": "left out"})
-
-    def _led_by(self, outcome: Mapping[str, Any]) -> dict[str, float | None]:
-        value = outcome.get(self.headline)
-        number = float(value) if isinstance(value, int | float) else math.nan
-        return {"headline": None if math.isnan(number) else number}
 
     def _write(self, name: str, row: dict[str, Any]) -> int:
         if self.is_live and "query" in row:
