@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from agentfw.errors import AgentfwError, MissingExtraError, UnknownNameError, UsageError
 from agentfw.runs import ComparedFigure, RunFolder, compare_runs, figure_title, run_results
 
-from .annotations import Marks, Target, annotate, changed_at, read_annotations
+from .annotations import KINDS, Marks, Target, annotate, changed_at, read_annotations
 from .difference import Pair, Side, pairs_of, remarkable, turn_pairs
 from .episode_view import EpisodeView
 from .index import Index, Seen
@@ -237,7 +237,7 @@ class Viewer:
                 run = self.index.root / run_at(rows, form.get("run", ""))["folder"]
                 target = Target("", "", None, "")
         now = read_annotations(run).get(target[:3], Marks())
-        for kind in ("star", "tag", "untag", "note", "rating", "correction"):
+        for kind in KINDS:
             # A form sends all of its fields, also those that say nothing new.
             if kind in form and form[kind] != getattr(now, kind, ""):
                 annotate(run, target, kind, form[kind])

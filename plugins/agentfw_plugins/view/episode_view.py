@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from agentfw import Episode, Turn
 from agentfw.episode import Call, Event, Measure, Message
@@ -28,8 +28,7 @@ from .search import Row
 _BETWEEN = ("seen", "memory", "hook")  # kinds of events that are shown in a place of their own
 
 
-@dataclass(frozen=True)
-class Argument:
+class Argument(NamedTuple):
     """An argument of a call. It is doubtful if the refusal names it or its value."""
 
     name: str
@@ -37,8 +36,7 @@ class Argument:
     is_doubtful: bool
 
 
-@dataclass(frozen=True)
-class ShownCall:
+class ShownCall(NamedTuple):
     """A call with what came of it."""
 
     name: str
@@ -52,20 +50,15 @@ class ShownCall:
         return f"{self.name}({', '.join(f'{one.name}={one.value}' for one in self.arguments)})"
 
 
-@dataclass(frozen=True)
-class ShownScore:
-    """A score with the reward model that gave it."""
+class ShownScore(NamedTuple):
+    """A score, as a line of the metrics has it."""
 
     component: str
     track: str
     value: float
-    weight: float
     round: int | None
     turn: int | None
-
-    @property
-    def counts(self) -> float:
-        return self.weight * self.value
+    weight: float
 
 
 @dataclass
@@ -129,7 +122,12 @@ class EpisodeView:
         place = index.root / row["folder"]
         run, below = index.run_of(row)
         raw = metrics = b""
-        [about] = rows.execute("SELECT about FROM runs WHERE id = ?", (row["run"],)).fetchone()
+        streams = list[dict[str, Any]]()
+        for file in sorted((place / "streams").glob(f"{row['episode']}-*")):
+            head, _, text = content_of(file).partition(b"\n")
+            if about := record_of(head):
+                streams.append({"started": about.get("started", 0), "text": text.decode("utf-8", "replace")})
+        [about_run] = rows.execute("SELECT about FROM runs WHERE id = ?", (row["run"],)).fetchone()
         try:
             if row["metrics_at"] is not None:
                 metrics = read_line(place / "metrics.jsonl", row["metrics_at"], row["metrics_size"])
@@ -143,9 +141,9 @@ class EpisodeView:
             raw.decode("utf-8", "replace"),
             record_of(metrics) or {},
             problem=problem if raw else "",
-            about=json.loads(about),
+            about=json.loads(about_run),
             advantages=record_of(content_of(place / "advantages.json")) or {},
-            streams=list(_streams(place, row["episode"])),
+            streams=streams,
             said=read_annotations(run),
             place=below,
         )
@@ -156,17 +154,14 @@ class EpisodeView:
 
     @cached_property
     def scores(self) -> list[ShownScore]:
-        return [
-            ShownScore(component, track, value, weight, number, turn)
-            for component, track, value, number, turn, weight in self.metrics.get("scores", ())
-        ]
+        return [ShownScore(*score) for score in self.metrics.get("scores", ())]
 
     @cached_property
     def parts(self) -> list[dict[str, Any]]:
         """The reward by component: what was measured on average, and what it adds."""
         found = defaultdict[tuple[str, str], list[ShownScore]](list)
         for score in self.scores:
-            found[score.component, score.track].append(score)
+            found[score[:2]].append(score)
         return [
             {
                 "component": component,
@@ -174,7 +169,7 @@ class EpisodeView:
                 "count": len(some),
                 "value": math.fsum(score.value for score in some) / len(some),
                 "weights": sorted({score.weight for score in some}),
-                "adds": math.fsum(score.counts for score in some),
+                "adds": math.fsum(score.weight * score.value for score in some),
             }
             for (component, track), some in found.items()
         ]
@@ -280,14 +275,6 @@ def read_episode(raw: bytes) -> Episode:
     if not parts:
         raise ValueError("there is no record of it")
     return reduce(extended, parts)
-
-
-def _streams(place: Path, episode: str) -> Iterator[dict[str, Any]]:
-    """The answers in progress, as far as they are on disk."""
-    for file in sorted((place / "streams").glob(f"{episode}-*")):
-        head, _, text = content_of(file).partition(b"\n")
-        if about := record_of(head):
-            yield {"started": about.get("started", 0), "text": text.decode("utf-8", "replace")}
 
 
 def _problems(episode: Episode) -> dict[str, str]:

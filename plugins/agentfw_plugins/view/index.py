@@ -134,8 +134,18 @@ class Index:
 
     def look(self, patience: float = 0.3) -> Seen:
         """Look for news in a thread of its own, and wait so long for it."""
+
+        def keep_looking() -> None:
+            while True:
+                self._wake.wait()
+                self._wake.clear()
+                with suppress(sqlite3.OperationalError):  # another process writes: the next look finds what it wrote
+                    self.refresh()
+                    self._last = time.monotonic()
+                    self._looked.set()
+
         if self._thread is None:
-            self._thread = threading.Thread(target=self._keep_looking, name="agentfw-view-index", daemon=True)
+            self._thread = threading.Thread(target=keep_looking, name="agentfw-view-index", daemon=True)
             self._thread.start()
         is_whole = time.monotonic() - self._last < _RECENT
         if not is_whole:
@@ -144,20 +154,19 @@ class Index:
             is_whole = self._looked.wait(patience)
         return Seen(self.generation, is_whole)
 
-    def _keep_looking(self) -> None:
-        while True:
-            self._wake.wait()
-            self._wake.clear()
-            with suppress(sqlite3.OperationalError):  # another process writes: the next look finds what it wrote
-                self.refresh()
-                self._last = time.monotonic()
-                self._looked.set()
-
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """The tables, with a function for phrases: the index knows which words an episode has, but not where."""
         with closing(self.connect()) as rows:
-            rows.create_function("says", 2, lambda episode, phrase: self._says(rows, episode, phrase))
+
+            def says(episode: int, phrase: str) -> bool:
+                wanted = json.dumps(phrase.casefold(), ensure_ascii=False)[1:-1]
+                try:
+                    return wanted in self.lines(rows, episode).decode("utf-8", "replace").casefold()
+                except OSError:
+                    return False
+
+            rows.create_function("says", 2, says)
             marked = cache(lambda: marked_in(self.root, _numbers(rows, "runs"), _numbers(rows, "places")))
             rows.create_function("marked", 3, lambda *of: marked()(*of))
             yield rows
@@ -181,13 +190,6 @@ class Index:
         """The folder of an episode's run, and that of its place below it."""
         run = str(row["run_folder"])
         return self.root / run, str(row["folder"]).removeprefix(run).strip("/")
-
-    def _says(self, rows: sqlite3.Connection, episode: int, phrase: str) -> bool:
-        wanted = json.dumps(phrase.casefold(), ensure_ascii=False)[1:-1]
-        try:
-            return wanted in self.lines(rows, episode).decode("utf-8", "replace").casefold()
-        except OSError:
-            return False
 
     def refresh(self) -> None:
         """Read what is new on disk, and drop what is gone."""

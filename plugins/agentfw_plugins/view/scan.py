@@ -69,7 +69,7 @@ def of_function(named: str) -> Scanner:
             return found or ""
         return "found" if found is True else json.dumps(found, ensure_ascii=False, default=str)
 
-    return Scanner(named.rpartition(":")[2], _digest(source, named.encode()), look)
+    return Scanner(named.rpartition(":")[2], hashlib.sha256(source + b"\0" + named.encode()).hexdigest()[:16], look)
 
 
 def of_question(question: str, host: Host, policy: str, settings: dict[str, Any]) -> Scanner:
@@ -88,7 +88,7 @@ def of_question(question: str, host: Host, policy: str, settings: dict[str, Any]
         return "" if said.lower().startswith("no") and not said[2:3].isalpha() else said
 
     about = json.dumps([policy, settings], sort_keys=True, default=str)
-    return Scanner(question, _digest(question.encode(), about.encode()), look, asked)
+    return Scanner(question, hashlib.sha256(f"{question}\0{about}".encode()).hexdigest()[:16], look, asked)
 
 
 async def scan_runs(
@@ -135,7 +135,3 @@ async def scan_runs(
                 if scanner.policy is not None:
                     await scanner.policy.close()
     return {where: text for where, text in found.items() if text}
-
-
-def _digest(*parts: bytes) -> str:
-    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
