@@ -27,13 +27,11 @@ from agentfw.errors import Interruption, PluginError, in_words
 Result = TypeVar("Result")
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_PATIENCE = 2.0
-"""Seconds that everything may take to end by itself after a signal."""
+_PATIENCE = 2.0  # seconds that everything may take to end by itself after a signal
 _UNHANDLED = b"a timer of a plugin has sent SIGALRM, which nobody handles; the run goes on\n"
 _LEAVING = 10.0
 """Seconds that Python may take to end. It waits for threads of plugins and runs what they registered with `atexit`."""
-_codes: list[int] = []
-"""The exit code, once the command is over."""
+_codes: list[int] = []  # the exit code, once the command is over
 
 
 class Interrupted(Interruption):

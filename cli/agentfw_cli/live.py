@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
     from rich.table import Table
 
-_LABELS = 24
-"""Least width of the labels, so that the curves begin below each other."""
+_LABELS = 24  # least width of the labels, so that the curves begin below each other
 
 
 @contextmanager

@@ -18,18 +18,13 @@ from agentfw.runs.observers import Observer, RunInfo
 from agentfw.runs.records.figure_table import UPDATE_FIGURES
 from agentfw.runs.records.summary import WHY_NO_LEARNING, columns, flat, intervals, leading, nothing_learned
 
-Tell = Callable[[str, str], object]
-"""Takes a line for a person, and its style."""
+Tell = Callable[[str, str], object]  # takes a line for a person, and its style
 
-_EPISODES, _ROUNDS = 10, 25
-"""The headline is averaged over so many of the last ones."""
-_LINES = 10
-"""About so many lines are told of a run."""
-_PAUSE = 0.1
-"""Seconds that one action stays to be read."""
+_EPISODES, _ROUNDS = 10, 25  # the headline is averaged over so many of the last ones
+_LINES = 10  # about so many lines are told of a run
+_PAUSE = 0.1  # seconds that one action stays to be read
 _DOES = {"play": "playing", "learn": "learning", "publish": "publishing", "evaluate": "evaluating"}
-_PART = "reward/"
-"""How the figure of each component of the reward begins."""
+_PART = "reward/"  # how the figure of each component of the reward begins
 
 
 class Progress(Observer):
@@ -92,8 +87,7 @@ class _EpisodeProgress(Progress):
         super().__init__(run, tell)
         self.values: list[float] = []
         self.episodes = self.done = self.told = 0
-        self.rounds = 0
-        """Rounds of an episode; 0 where there are none, or none was seen yet."""
+        self.rounds = 0  # rounds of an episode; 0 where there are none, or none was seen yet
         self._at: dict[str, tuple[int, int]] = {}
         """Of each episode that is going on: its round, and the number of its measures that were seen."""
         self._action, self._shown = "", 0.0

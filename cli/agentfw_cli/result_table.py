@@ -21,10 +21,8 @@ from agentfw.runs.results.comparison import change
 from agentfw.runs.results.run_report import training_notes, what_each_did
 from agentfw_cli.common import figure_row, name_of, usage_words
 
-_ENOUGH = 8
-"""Least number of episodes or rounds whose quarters are told: fewer would be noise."""
-_BARS = 5
-"""Number of evaluations that are drawn as bars, the first and the last among them."""
+_ENOUGH = 8  # least number of episodes or rounds whose quarters are told: fewer would be noise
+_BARS = 5  # number of evaluations that are drawn as bars, the first and the last among them
 
 
 def print_result(run: RunInfo, summary: Summary, out: Out, files: Sequence[Path]) -> None:

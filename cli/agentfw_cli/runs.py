@@ -20,8 +20,7 @@ from agentfw_cli.run import samples_option
 if TYPE_CHECKING:
     from agentfw.runs.records.folder import RunFolder
 
-_SHOWN = 10
-"""Maximum number of episodes whose failures are listed, and of updates."""
+_SHOWN = 10  # maximum number of episodes whose failures are listed, and of updates
 _DAMAGED: dict[str, Any] = {"done": 0, "how_far": "", "state": "damaged", "mean": None}
 
 

@@ -71,8 +71,7 @@ class _Plot:
         return self.top + (1 - max(-9.0, min(10.0, self.up.share(value)))) * self.height
 
 
-_Row = tuple[float, float, float, float]
-"""x, y, low and high. All but x can be NaN."""
+_Row = tuple[float, float, float, float]  # x, y, low and high. All but x can be NaN
 
 
 class _Drawn(NamedTuple):

@@ -60,8 +60,7 @@ class Conversation:
 
     def __init__(self, live: LiveRun, user: str, screen: Screen) -> None:
         self.live, self.user, self.screen = live, user, screen
-        self.messages: list[Message] = []
-        """The conversation as it goes on, without what was taken back."""
+        self.messages: list[Message] = []  # the conversation as it goes on, without what was taken back
         self._turns: list[int] = []  # the turn of each answer in it
         self._stopped: list[tuple[int, list[Message]]] = []
         """Messages whose answer was stopped, with the partial answer and its place in the conversation."""

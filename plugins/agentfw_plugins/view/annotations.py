@@ -31,12 +31,10 @@ _LONGEST = 100_000  # characters of a note or a correction
 class Target(NamedTuple):
     """What something is said about. Without an episode, it is the run, and without a turn, the whole episode."""
 
-    place: str
-    """The folder of its evaluation or its rollouts, below that of the run."""
+    place: str  # the folder of its evaluation or its rollouts, below that of the run
     episode: str
     turn: int | None
-    user: str
-    """Whose episode it is. What is said of it is forgotten with them."""
+    user: str  # whose episode it is. What is said of it is forgotten with them
 
 
 @dataclass
@@ -46,13 +44,11 @@ class Marks:
     star: bool = False
     tags: list[str] = field(default_factory=list)
     note: str = ""
-    rating: int | None = None
-    """From 1, bad, to 5, good."""
+    rating: int | None = None  # from 1, bad, to 5, good
     correction: str = ""
     findings: dict[str, str] = field(default_factory=dict)
     """What scans have found in it, by the name of the scan."""
-    at: float = 0.0
-    """When it was last rated, corrected or noted, in seconds since 1970."""
+    at: float = 0.0  # when it was last rated, corrected or noted, in seconds since 1970
 
     def has(self, what: str) -> bool:
         """Whether it has a `star`, a `note`, a `rating`, the tag of this name, or a finding of this scan."""
@@ -64,8 +60,7 @@ class Marks:
         return self.rating is not None or bool(self.correction)
 
 
-Annotations = Mapping[tuple[str, str, int | None], Marks]
-"""What is said in a run, by place, episode and turn."""
+Annotations = Mapping[tuple[str, str, int | None], Marks]  # what is said in a run, by place, episode and turn
 
 
 def annotate(run: Path, target: Target, kind: str, value: str) -> None:

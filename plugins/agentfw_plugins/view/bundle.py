@@ -28,8 +28,7 @@ class _FileLinks(Links):
 
     def __init__(self) -> None:
         super().__init__()
-        self.pairs: set[str] = set()
-        """The pages of pairs that there are."""
+        self.pairs: set[str] = set()  # the pages of pairs that there are
 
     def at(self, path: str) -> str:
         return "index.html"

@@ -34,8 +34,7 @@ class TurnPair:
     right: ShownTurn | None
     read: tuple[list[Part], list[Part]]
     said: tuple[list[Part], list[Part]]
-    is_first: bool = False
-    """Whether it is the first one that differs."""
+    is_first: bool = False  # whether it is the first one that differs
 
     @property
     def recalled_the_same(self) -> bool:

@@ -41,8 +41,7 @@ class ShownCall(NamedTuple):
 
     name: str
     arguments: list[Argument]
-    problem: str
-    """Why it was refused, or how it failed."""
+    problem: str  # why it was refused, or how it failed
     answer: str | None
     id: str
 
@@ -66,20 +65,17 @@ class ShownTurn:
     """One answer of the policy."""
 
     turn: Turn
-    new: list[tuple[int, Message]]
-    """The messages that no turn before it was shown, with their places."""
+    new: list[tuple[int, Message]]  # the messages that no turn before it was shown, with their places
     said: str
     calls: list[ShownCall]
-    events: list[Event] = field(default_factory=list)
-    """What happened from its beginning to that of the next."""
+    events: list[Event] = field(default_factory=list)  # what happened from its beginning to that of the next
     recalled: list[Mapping[str, Any]] = field(default_factory=list)
     feedback: list[Mapping[str, Any]] = field(default_factory=list)
     """What somebody thinks of the answer, one after the other."""
     measures: list[Measure] = field(default_factory=list)
     scores: list[ShownScore] = field(default_factory=list)
     advantage: float | None = None
-    failed: list[Event] = field(default_factory=list)
-    """The requests before it that weren't answered."""
+    failed: list[Event] = field(default_factory=list)  # the requests before it that weren't answered
 
     @property
     def read(self) -> list[Message]:
@@ -105,15 +101,12 @@ class EpisodeView:
     raw: str
     metrics: Mapping[str, Any]
     problem: str = ""
-    about: Mapping[str, Any] = field(default_factory=dict)
-    """What is recorded of its run."""
+    about: Mapping[str, Any] = field(default_factory=dict)  # what is recorded of its run
     advantages: Mapping[str, Sequence[Sequence[float]]] = field(default_factory=dict)
-    streams: Sequence[Mapping[str, Any]] = ()
-    """Answers in progress: what was streamed of each so far."""
+    streams: Sequence[Mapping[str, Any]] = ()  # answers in progress: what was streamed of each so far
     said: Annotations = field(default_factory=dict)
     place: str = ""
-    failed: list[Event] = field(default_factory=list)
-    """The requests after the last turn that weren't answered."""
+    failed: list[Event] = field(default_factory=list)  # the requests after the last turn that weren't answered
     unanswered: list[tuple[int, Message]] = field(default_factory=list)
     """What was said in them, with its places."""
 

@@ -94,8 +94,7 @@ class Seen(NamedTuple):
     """What a page was made of: when this changes, there is something new to show."""
 
     generation: int
-    is_whole: bool
-    """Whether the runs were read to their end. If not, the page has what was read so far."""
+    is_whole: bool  # whether the runs were read to their end. If not, the page has what was read so far
 
 
 class Index:
@@ -105,8 +104,7 @@ class Index:
         self.root = root
         self._path: Path | None = None
         self._making = threading.Lock()
-        self.generation = 0
-        """Grows whenever something new can be seen."""
+        self.generation = 0  # grows whenever something new can be seen
         self._updates: dict[str, tuple[int, int]] = {}
         """The size of `updates.jsonl` of each training, as of the last look."""
         self._lock = threading.Lock()

@@ -37,8 +37,7 @@ class Line(NamedTuple):
 
     at: int
     size: int
-    record: dict[str, Any] | None
-    """None if it is damaged."""
+    record: dict[str, Any] | None  # None if it is damaged
 
 
 def run_folders(root: Path, depth: int = _DEEPEST) -> Iterator[Path]:
@@ -109,8 +108,7 @@ _WHOLE = {ord(sign): 0xE000 + ord("'" if sign == "’" else sign) for sign in "-
 """Each sign as a character of private use, which the tokenizer takes for a letter."""
 _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
-_in_json = json.JSONEncoder(ensure_ascii=False).encode
-"""As `json.dumps`, which makes an encoder for each call."""
+_in_json = json.JSONEncoder(ensure_ascii=False).encode  # as `json.dumps`, which makes an encoder for each call
 
 
 _FIXED = ("place", "run", "episode", "began")

@@ -35,8 +35,7 @@ _HALF = 16_000
 """Characters of the beginning and of the end of a record that a policy reads, about 8,000 tokens together."""
 _LONGEST = 2_000  # characters of a finding
 
-Look = Callable[[Episode], Awaitable[str]]
-"""Says what it has found in an episode. Empty if nothing."""
+Look = Callable[[Episode], Awaitable[str]]  # says what it has found in an episode. Empty if nothing
 
 
 @dataclass(frozen=True)
@@ -44,11 +43,9 @@ class Scanner:
     """What is looked for."""
 
     name: str
-    digest: str
-    """Changes when the function or the question does, or the policy that is asked."""
+    digest: str  # changes when the function or the question does, or the policy that is asked
     look: Look
-    policy: Policy | None = None
-    """What is asked."""
+    policy: Policy | None = None  # what is asked
 
 
 def of_function(named: str) -> Scanner:

@@ -15,8 +15,7 @@ from agentfw.runs import EPISODE_FIGURES, Figure
 
 from .index_rows import words_to_find
 
-Row = dict[str, Any]
-"""What the index says of an episode, with the names of its run and its place."""
+Row = dict[str, Any]  # what the index says of an episode, with the names of its run and its place
 
 _PAGE = 50
 _CHOICES = 300  # maximum number of values of a list to choose from. More are found by typing
@@ -153,8 +152,7 @@ class Found:
     count: int
     page: int
     pages: int
-    failed: int
-    """How many of them have a request that failed, unless that was asked for."""
+    failed: int  # how many of them have a request that failed, unless that was asked for
 
 
 def find(rows: sqlite3.Connection, wanted: Filter) -> Found:

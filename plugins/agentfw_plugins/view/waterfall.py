@@ -33,15 +33,12 @@ class Step:
 
     kind: str
     name: str
-    start: float
-    """In seconds since 1970, or by the clock of a world that has a time of its own."""
+    start: float  # in seconds since 1970, or by the clock of a world that has a time of its own
     end: float
     note: str = ""
-    link: str = ""
-    """Where on the page, or on which page, more of it stands."""
+    link: str = ""  # where on the page, or on which page, more of it stands
     problem: str = ""
-    holds: bool = False
-    """Whether other steps can be a part of it."""
+    holds: bool = False  # whether other steps can be a part of it
     parts: list[Step] = field(default_factory=list)
     moments: list[float] = field(default_factory=list)
     """When something happened that took no time. Where there are any, the step is a row of them."""

@@ -41,8 +41,7 @@ if TYPE_CHECKING:
 
     from ..rewards.preference import Preference
 
-LEAST = len(set(SHARES))
-"""Minimum number of conversations with a wanted answer, so that each split has one."""
+LEAST = len(set(SHARES))  # minimum number of conversations with a wanted answer, so that each split has one
 
 Kind = Literal["rated", "pair", "hint"]
 _KINDS: dict[str, Kind] = {"pairs": "pair", "hints": "hint"}
@@ -58,20 +57,14 @@ class Example:
     actions: tuple[Action, ...]
     text: str
     user: str
-    value: float
-    """What the user thinks of the answer, from -1 to 1. 1 for a correction."""
-    corrected: bool = False
-    """Whether the text is the user's own."""
+    value: float  # what the user thinks of the answer, from -1 to 1. 1 for a correction
+    corrected: bool = False  # whether the text is the user's own
     stop: tuple[str, ...] = ()
-    max_tokens: int | None = None
-    """Where the answer was to end."""
+    max_tokens: int | None = None  # where the answer was to end
     kind: Kind = "rated"
-    worse: str = ""
-    """Of a pair, the other answer to the same request."""
-    words: Words = _NO_WORDS
-    """Of a hint, what was said of the answer."""
-    earlier: int = 0
-    """Of a hint, how many earlier ones on the same answer don't count any more."""
+    worse: str = ""  # of a pair, the other answer to the same request
+    words: Words = _NO_WORDS  # of a hint, what was said of the answer
+    earlier: int = 0  # of a hint, how many earlier ones on the same answer don't count any more
 
     @property
     def wanted(self) -> bool:

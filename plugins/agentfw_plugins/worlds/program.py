@@ -78,8 +78,7 @@ _MOST, _TAIL = 1_000_000, 4000  # bytes of the output that are read, and charact
 class Result:
     """The result of a command."""
 
-    code: int | None
-    """Exit code. None if it was ended because its time was over."""
+    code: int | None  # exit code. None if it was ended because its time was over
     out: str
     err: str
 

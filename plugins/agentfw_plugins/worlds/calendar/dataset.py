@@ -35,8 +35,7 @@ class Calendar:
 
     user: User
     series: tuple[Series, ...]
-    events: tuple[Event, ...]
-    """The regular events, without conflicts, in order of time."""
+    events: tuple[Event, ...]  # the regular events, without conflicts, in order of time
     rounds: tuple[Round, ...]
 
 
@@ -46,8 +45,7 @@ class Dataset:
 
     seed: int = 7
     schemas: Sequence[Schema] = field(default_factory=shipped_schemas)
-    users_each: int = 5
-    """Users of each organisation."""
+    users_each: int = 5  # users of each organisation
     organisations: dict[str, int] = field(default_factory=lambda: {"train": 40, "validation": 4, "test": 2})
     """Number of organisations per split."""
 

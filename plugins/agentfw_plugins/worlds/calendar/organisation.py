@@ -26,11 +26,9 @@ class Person:
 
     id: str
     name: str
-    role: str
-    """The role inside; client, partner or vendor for a contact."""
+    role: str  # the role inside; client, partner or vendor for a contact
     boss: str = ""
-    firm: str = ""
-    """Where a contact is from."""
+    firm: str = ""  # where a contact is from
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +119,7 @@ class User:
     organisation: Organisation
     weights: Mapping[str, int]
     relations: Mapping[str, str]
-    principles: Mapping[str, Principle]
-    """The user's principles, by name."""
+    principles: Mapping[str, Principle]  # the user's principles, by name
 
     @property
     def name(self) -> str:

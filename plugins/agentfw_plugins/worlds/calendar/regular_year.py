@@ -149,8 +149,7 @@ class Maker:
 
 
 WEEKS = 52
-FIRST_DAY = date(2026, 1, 5)
-"""Day 0 of every generated year is this Monday."""
+FIRST_DAY = date(2026, 1, 5)  # day 0 of every generated year is this Monday
 DAY_NAMES = ("Mon", "Tue", "Wed", "Thu", "Fri")
 _OPENS, _NOON, _CLOSES = 8 * 60 + 30, 12 * 60, 18 * 60
 _STEP = 15
@@ -170,8 +169,7 @@ class Series:
     weekday: int
     start: int
     weeks: tuple[int, ...]
-    event: Event
-    """The event as it is on every date."""
+    event: Event  # the event as it is on every date
 
 
 def make_year(user: User, generator: Random) -> tuple[list[Series], list[Event]]:
@@ -249,17 +247,13 @@ ROUNDS = WEEKS * PER_WEEK
 class Round:
     """One conflict and its right answer."""
 
-    number: int
-    """From 1."""
+    number: int  # from 1
     week: int
     day: int
-    events: tuple[Event, ...]
-    """In the order shown: A, B, C ..."""
+    events: tuple[Event, ...]  # in the order shown: A, B, C ...
     tags: tuple[dict[str, str], ...]
-    accepted: int
-    """Index of the event that the user keeps."""
-    anchor: int
-    """Index of the regular event."""
+    accepted: int  # index of the event that the user keeps
+    anchor: int  # index of the regular event
 
     @property
     def letters(self) -> str:

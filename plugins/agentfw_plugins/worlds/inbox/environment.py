@@ -332,13 +332,10 @@ class Triage:
     """
 
     def __init__(self, handling: Time) -> None:
-        self._handling = handling
-        """Time to handle a mail; mails due sooner are not begun."""
-        self._sections = 0
-        """Number of sections left to write."""
+        self._handling = handling  # time to handle a mail; mails due sooner are not begun
+        self._sections = 0  # number of sections left to write
         self._new = False
-        self._wanted: dict[int, str] = {}
-        """What to do about each mail after the triage."""
+        self._wanted: dict[int, str] = {}  # what to do about each mail after the triage
         self._due: dict[int, float] = {}
 
     def answer(self, moment: Moment) -> list[Intervention]:

@@ -122,14 +122,12 @@ class Mail:
     urgency: str
     arrived: Time
     due: Time
-    advice: str
-    """Advice of the triage."""
+    advice: str  # advice of the triage
     taken: bool = False
     handled: bool = False
     missed: bool = False
     weighed: bool = False
-    waited: Time | None = None
-    """Time until it was first read or handled, or until it was due if it never was."""
+    waited: Time | None = None  # time until it was first read or handled, or until it was due if it never was
     handling: Work | None = field(default=None, repr=False)
 
     @property
@@ -175,8 +173,7 @@ class Arrivals:
         return Mail(number, scenario, urgency, now, due, scenario.advised(self._draw.random()))
 
 
-DOCUMENT = 4 * 0.4
-"""Value of a complete document: four units of 0.4, for any number of sections."""
+DOCUMENT = 4 * 0.4  # value of a complete document: four units of 0.4, for any number of sections
 FINISHED = 0.8
 HANDLED = 0.4
 MISSED = -0.5
