@@ -134,13 +134,11 @@ class _Commands(click.Group):
             {name: words for name, (place, words) in table.items() if place or name in found}
             for table in (_COMMANDS, _MORE)
         )
-        theirs = {name: " and ".join(map(_line, offers)) for name, offers in found.items() if name not in first | more}
-        return first, more | theirs
-
-
-def _line(entry: EntryPoint) -> str:
-    words = entry.summary.rstrip(".")
-    return f"{words} ({entry.distribution})" if words else f"from {entry.distribution}"
+        for name, offers in found.items():
+            if name not in first | more:
+                words = [(entry.summary.rstrip("."), entry.distribution) for entry in offers]
+                more[name] = " and ".join(f"{about} ({who})" if about else f"from {who}" for about, who in words)
+        return first, more
 
 
 def _from_plugins() -> dict[str, list[EntryPoint]]:

@@ -49,9 +49,12 @@ class Progress(Observer):
             return ""
         if used.tokens is None:
             return "tokens and cost unknown" if used.cost is None else ""
-        share = self.completed() / max(1, self.total())
-        parts = [_spent("tokens", used.tokens, share, budget.tokens)] if used.tokens else []
-        parts += [_spent("cost", used.cost, share, budget.money)] if used.cost else []
+        share, parts = self.completed() / max(1, self.total()), []
+        for name, amount, limit in (("tokens", used.tokens, budget.tokens), ("cost", used.cost, budget.money)):
+            if amount:
+                at_end = f", about {_short(float(f'{amount / share:.2g}'))} at the end" if 0 < share < 1 else ""
+                most = "" if limit is None else f", limit {_short(limit)}"
+                parts.append(f"{name} {_short(amount)}{at_end}{most}")
         return "   ".join(parts)
 
     def left_out(self, episodes: Sequence[str], error: AgentfwError, done: int) -> None:
@@ -231,7 +234,7 @@ class _UpdateProgress(Progress):
             phase.pieces = done, of, memory
 
     def plays(self, total: int, done: int) -> None:
-        newest = self._newest()
+        newest = self._phase_of(None)
         newest.episodes, newest.ended = total, done
 
     def turned(self, episode: Episode, turn: Turn) -> None:
@@ -240,13 +243,16 @@ class _UpdateProgress(Progress):
     def concluded(self, episode: Episode, record: Mapping[str, Any], done: int) -> None:
         self._phase_of(episode).ended = done
 
-    def _phase_of(self, episode: Episode) -> _Phase:
-        """Rollouts may go on while an evaluation is played. They differ by their split, if the environment names it."""
-        name = "evaluate" if episode.task.split == self.run.spec.evaluation.split else "play"
-        return self.phases.get(name) or self._newest()
+    def _phase_of(self, episode: Episode | None) -> _Phase:
+        """The phase of an episode, or the newest in which any are played.
 
-    def _newest(self) -> _Phase:
-        return [phase for name, phase in self.phases.items() if name in ("play", "evaluate")][-1]
+        Rollouts may go on while an evaluation is played. They differ by their split, if the environment names it.
+        """
+        playing = {name: phase for name, phase in self.phases.items() if name in ("play", "evaluate")}
+        newest = list(playing.values())[-1]
+        if episode is None:
+            return newest
+        return playing.get("evaluate" if episode.task.split == self.run.spec.evaluation.split else "play", newest)
 
     def updated(self, line: Mapping[str, Any]) -> None:
         self._take(line)
@@ -313,20 +319,6 @@ class _UpdateProgress(Progress):
     def _evaluated(self, update: int, figures: Mapping[str, Interval]) -> None:
         self.headline = leading(figures, self.headline)
         self.evaluations[update] = figures[self.headline]
-
-
-def _spent(name: str, amount: float, share: float, limit: float | None) -> str:
-    """An amount so far and, once some of the run is done, about how much it will be."""
-    parts = [f"{name} {_amount(amount)}"]
-    if 0 < share < 1:
-        parts.append(f"about {_amount(float(f'{amount / share:.2g}'))} at the end")
-    if limit is not None:
-        parts.append(f"limit {_amount(limit)}")
-    return ", ".join(parts)
-
-
-def _amount(amount: float) -> str:
-    return f"{amount:,.0f}" if amount >= 1000 or amount == int(amount) else f"{amount:.3g}"
 
 
 def _duration(seconds: float) -> str:
