@@ -36,7 +36,12 @@ async def serving(
     except ImportError as error:
         raise MissingExtraError("the gateway", "web", module=error.name or "") from None
 
-    _open_many_files()
+    # Let this process have as many connections as it may. Each answer that is passed on takes two.
+    with suppress(ImportError, OSError, ValueError):  # Windows has no such limit
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     listener = _bound(host, port)
     config = uvicorn.Config(
         app,
@@ -73,17 +78,6 @@ async def serving(
         hurrying.cancel()
         await running
         listener.close()
-
-
-def _open_many_files() -> None:
-    """Let this process have as many connections as it may. Each answer that is passed on takes two."""
-    try:
-        import resource
-    except ImportError:  # on Windows there is no such limit
-        return
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _bound(host: str, port: int) -> socket.socket:

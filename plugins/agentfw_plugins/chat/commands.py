@@ -10,12 +10,13 @@ import asyncio
 import signal
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import SimpleQueue
 from typing import IO, NamedTuple
 
+from agentfw import Message
 from agentfw.errors import AgentfwError, UsageError
 from agentfw.printing.out import Out
 from agentfw.runs import Question, make_private
@@ -25,112 +26,89 @@ from .conversation import Conversation, TerminalScreen
 
 END = ("/quit", "/exit")
 
-Lines = AsyncIterator[str]
-
 
 class Command(NamedTuple):
-    """One command. `act` yields the lines to show."""
+    """What can be typed for a command, and what it does."""
 
     usage: str
     summary: str
-    act: Callable[[Conversation, str], Lines]
     needs_words: bool = False
+
+
+COMMANDS = {
+    "good": Command("/good [WHY]", "Rate the last answer as good."),
+    "bad": Command("/bad [WHY]", "Rate the last answer as bad."),
+    "edit": Command("/edit ANSWER", "Replace the last answer by the one that should have been given.", True),
+    "undo": Command("/undo", "Take back the last thing you said, and its answer."),
+    "remember": Command("/remember TEXT", "Let the memories learn this.", True),
+    "forget": Command("/forget", "Delete what the memories know of you."),
+    "why": Command("/why", "Show what was remembered, and why."),
+    "history": Command("/history", "Show the conversation."),
+    "new": Command("/new", "End the conversation, so that it is learned from, and begin another."),
+    "help": Command("/help", "Show the commands."),
+}
 
 
 async def obey(conversation: Conversation, line: str) -> list[str]:
     """Carry out a command. Returns the lines to show."""
     name, _, words = line[1:].partition(" ")
-    command, words = COMMANDS.get(name), words.strip()
+    command, words, live = COMMANDS.get(name), words.strip(), conversation.live
     if command is None:
-        known = ", ".join(f"/{one}" for one in COMMANDS)
-        raise UsageError(f"there is no command /{name}", fix=f"known: {known}, /quit")
+        known = ", ".join(f"/{one}" for one in (*COMMANDS, "quit"))
+        raise UsageError(f"there is no command /{name}", fix=f"known: {known}")
     if command.needs_words and not words:
         raise UsageError(f"/{name} needs words", fix=command.usage)
-    return [shown async for shown in command.act(conversation, words)]
+    match name:
+        case "good":
+            await conversation.rate(1.0, words)
+            return ["noted: good"]
+        case "bad":
+            await conversation.rate(-1.0, words)
+            return ["noted: bad" if words else "noted: bad; `/bad WHY` says why"]
+        case "edit":
+            await conversation.correct(words)
+            return ["noted: the conversation goes on with this answer"]
+        case "undo":
+            return [f"taken back: {await conversation.undo()}"]
+        case "remember":
+            conversation.session.remember(words)
+            await live.keep(conversation.session)
+            learned = "noted: it is learned when the conversation ends"
+            return [learned if live.assembly.memories else "noted; there is no --memory to learn it"]
+        case "forget":
+            deleted = await live.forget(conversation.user)
+            counts = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in deleted.items() if count)
+            stays = f"nothing said so far is learned again; the words themselves stay in {live.folder.path}"
+            return [f"deleted from the memories: {counts or 'nothing was there'}", stays]
+        case "why":
+            return list(_why(conversation)) or ["nothing was remembered in this conversation"]
+        case "history":
+            said = list(conversation.history())
+            return list(_told(said)) if said else ["nothing was said yet"]
+        case "new":
+            reward = await conversation.end()
+            return ["a new conversation" if reward is None else f"ended with reward {reward:g}; a new conversation"]
+    shown = [(one.usage, one.summary) for one in COMMANDS.values()]
+    width = max(len(usage) for usage, _ in shown)
+    return [f"{usage:{width}}  {summary}" for usage, summary in (*shown, ("/quit", "End the conversation, and leave."))]
 
 
-async def _good(conversation: Conversation, words: str) -> Lines:
-    await conversation.rate(1.0, words)
-    yield "noted: good"
-
-
-async def _bad(conversation: Conversation, words: str) -> Lines:
-    await conversation.rate(-1.0, words)
-    yield "noted: bad" if words else "noted: bad; `/bad WHY` says why"
-
-
-async def _edit(conversation: Conversation, words: str) -> Lines:
-    await conversation.correct(words)
-    yield "noted: the conversation goes on with this answer"
-
-
-async def _undo(conversation: Conversation, words: str) -> Lines:
-    yield f"taken back: {await conversation.undo()}"
-
-
-async def _remember(conversation: Conversation, words: str) -> Lines:
-    live = conversation.live
-    conversation.session.remember(words)
-    await live.keep(conversation.session)
-    learned = "noted: it is learned when the conversation ends"
-    yield learned if live.assembly.memories else "noted; there is no --memory to learn it"
-
-
-async def _forget(conversation: Conversation, words: str) -> Lines:
-    deleted = await conversation.live.forget(conversation.user)
-    counts = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in deleted.items() if count)
-    yield f"deleted from the memories: {counts or 'nothing was there'}"
-    yield f"nothing said so far is learned again; the words themselves stay in {conversation.live.folder.path}"
-
-
-async def _why(conversation: Conversation, words: str) -> Lines:
-    recalled = conversation.recalled()
-    for one in recalled:
+def _why(conversation: Conversation) -> Iterator[str]:
+    for one in conversation.recalled():
         yield f"{one['score']:.2f}  {one['text']}"
         reasons = [(name, why) for name, why in one["why"].items() if why and isinstance(why, (str, int, float))]
         if reasons:
             told = (f"{name} {why:.2f}" if isinstance(why, float) else f"{name} {why}" for name, why in reasons)
             yield "      " + "  ".join(told)
-    if not recalled:
-        yield "nothing was remembered in this conversation"
 
 
-async def _history(conversation: Conversation, words: str) -> Lines:
-    history = list(conversation.history())
+def _told(history: Sequence[tuple[Message, bool]]) -> Iterator[str]:
     for message, stopped in history:
         who = {"user": "you", "assistant": "agent"}.get(message.role, message.role) + (" (stopped)" if stopped else "")
         if message.content:
             yield f"{who}: {message.content}"
         for call in message.calls:
             yield f"{who}: → {call.name}({arguments(call)})"
-    if not history:
-        yield "nothing was said yet"
-
-
-async def _new(conversation: Conversation, words: str) -> Lines:
-    reward = await conversation.end()
-    yield "a new conversation" if reward is None else f"ended with reward {reward:g}; a new conversation"
-
-
-async def _help(conversation: Conversation, words: str) -> Lines:
-    width = max(len(command.usage) for command in COMMANDS.values())
-    for command in COMMANDS.values():
-        yield f"{command.usage:{width}}  {command.summary}"
-    yield f"{'/quit':{width}}  End the conversation, and leave."
-
-
-COMMANDS = {
-    "good": Command("/good [WHY]", "Rate the last answer as good.", _good),
-    "bad": Command("/bad [WHY]", "Rate the last answer as bad.", _bad),
-    "edit": Command("/edit ANSWER", "Replace the last answer by the one that should have been given.", _edit, True),
-    "undo": Command("/undo", "Take back the last thing you said, and its answer.", _undo),
-    "remember": Command("/remember TEXT", "Let the memories learn this.", _remember, True),
-    "forget": Command("/forget", "Delete what the memories know of you.", _forget),
-    "why": Command("/why", "Show what was remembered, and why.", _why),
-    "history": Command("/history", "Show the conversation.", _history),
-    "new": Command("/new", "End the conversation, so that it is learned from, and begin another.", _new),
-    "help": Command("/help", "Show the commands.", _help),
-}
 
 
 async def talk_by_lines(conversation: Conversation, ask: Callable[[str], str], out: Out) -> None:

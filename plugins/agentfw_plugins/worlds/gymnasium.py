@@ -41,7 +41,14 @@ class GymnasiumEnvironment(Environment):
 
     def brief(self) -> Brief:
         space = self.inside.action_space
-        schema = {"type": "object", "properties": {"action": _schema(space)}, "required": ["action"]}
+        if _discrete(space):
+            first = int(getattr(space, "start", 0))
+            action: dict[str, Any] = {"type": "integer", "minimum": first, "maximum": first + int(space.n) - 1}
+        else:
+            action = {"type": "array", "items": {"type": "number"}, "description": str(space)}
+            if space.shape and len(space.shape) == 1:
+                action["minItems"] = action["maxItems"] = int(space.shape[0])
+        schema = {"type": "object", "properties": {"action": action}, "required": ["action"]}
         step = Action("step", f"Take one step. Actions: {space}", schema)
         return Brief(f"Earn as much reward as you can in {self.settings.id}.", (step,))
 
@@ -99,17 +106,6 @@ class GymnasiumEnvironment(Environment):
 def _discrete(space: Any) -> bool:
     """Whether a space is one of n choices. A MultiBinary has an n too, but also a shape."""
     return hasattr(space, "n") and not space.shape
-
-
-def _schema(space: Any) -> dict[str, Any]:
-    if _discrete(space):
-        first = int(getattr(space, "start", 0))
-        return {"type": "integer", "minimum": first, "maximum": first + int(space.n) - 1}
-    schema: dict[str, Any] = {"type": "array", "items": {"type": "number"}, "description": str(space)}
-    shape: tuple[int, ...] = space.shape or ()
-    if len(shape) == 1:
-        schema["minItems"] = schema["maxItems"] = int(shape[0])
-    return schema
 
 
 def _as_json(value: Any) -> Any:
