@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -113,16 +114,29 @@ def compare(
 def _swept(
     which: Sequence[str], sweeps: Sequence[str], assignments: Sequence[str], host: Host, root: Path
 ) -> Mapping[str, RunSpec]:
-    """The specs of a sweep, by what sets each apart."""
+    """One spec, once for each value of a setting or each combination of several, by what sets it apart."""
     from agentfw.boundary.settings_input import parse_assignments
+    from agentfw.runs.spec.run_spec import RunSpec, parse_spec
     from agentfw.runs.spec.start import chosen_values, start_of_run
-    from agentfw_cli.run import specs_of_sweep
+    from agentfw.runs.spec.values import apply_assignments
 
     if len(which) != 1:
         raise UsageError("--sweep runs one spec with several values", fix="name one spec, or one environment")
     file = Path(which[0]) if which[0].endswith(".toml") else None
     given, name = parse_assignments(assignments), None if file else which[0]
-    specs = specs_of_sweep(chosen_values(host, start_of_run, name, file, runs=root, assignments=given), sweeps)
+    values = chosen_values(host, start_of_run, name, file, runs=root, assignments=given)
+    choices, specs = list[list[tuple[str, str]]](), dict[str, RunSpec]()
+    for sweep in sweeps:
+        key, equals, listed = sweep.partition("=")
+        several = [value.strip() for value in listed.split(",")]
+        if not equals or not key or "" in several or len(set(several)) != len(several):
+            wrong = f'--sweep "{sweep}" isn\'t of the form KEY=A,B with different values'
+            raise UsageError(wrong, fix="--sweep environment.rate=0.1,0.5")
+        choices.append([(key, value) for value in several])
+    for chosen in product(*choices):
+        label = " ".join(f"{key.rpartition('.')[2]}={value}" for key, value in chosen)
+        changes = parse_assignments(f"{key}={value}" for key, value in chosen)
+        specs[label] = parse_spec(apply_assignments(values, changes), label)
     if len(specs) < 2:
         raise UsageError("a sweep needs two different values", fix="--sweep environment.rate=0.1,0.5")
     return specs

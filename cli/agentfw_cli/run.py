@@ -1,23 +1,16 @@
-"""`agentfw run` and `agentfw train`: run an agent in an environment, or improve its policy there.
-
-A sweep is one spec, once for each value of a setting, or for each combination of several.
-"""
+"""`agentfw run` and `agentfw train`: run an agent in an environment, or improve its policy there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import product
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from agentfw.errors import UsageError
 from agentfw_cli.common import Given, several_option, shared_options
 from agentfw_cli.execution import execute_spec
-
-if TYPE_CHECKING:
-    from agentfw.runs.spec.run_spec import RunSpec
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -162,25 +155,3 @@ def train(given: Given, sources: tuple[str, ...], metric: str, **chosen: Any) ->
         raise UsageError("--metric is about recorded feedback", fix="name the run that has it: --from RUN")
     start = start_from_runs(sources, given.root, chosen["optimizer"], metric) if sources else start_of_training
     execute_spec(given, start, check_training, **chosen)
-
-
-def specs_of_sweep(values: Mapping[str, Any], sweeps: Sequence[str]) -> dict[str, RunSpec]:
-    """The spec of each run, by what sets it apart from the others. All are checked before any is run."""
-    from agentfw.boundary.settings_input import parse_assignments
-    from agentfw.runs.spec.run_spec import parse_spec
-    from agentfw.runs.spec.values import apply_assignments
-
-    choices: list[list[tuple[str, str]]] = []
-    for sweep in sweeps:
-        key, equals, listed = sweep.partition("=")
-        several = [value.strip() for value in listed.split(",")]
-        if not equals or not key or "" in several or len(set(several)) != len(several):
-            wrong = f'--sweep "{sweep}" isn\'t of the form KEY=A,B with different values'
-            raise UsageError(wrong, fix="--sweep environment.rate=0.1,0.5")
-        choices.append([(key, value) for value in several])
-    specs = {}
-    for chosen in product(*choices):
-        label = " ".join(f"{key.rpartition('.')[2]}={value}" for key, value in chosen)
-        changes = parse_assignments(f"{key}={value}" for key, value in chosen)
-        specs[label] = parse_spec(apply_assignments(values, changes), label)
-    return specs

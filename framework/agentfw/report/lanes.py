@@ -200,7 +200,18 @@ def _draw_lane(canvas: Canvas, placed: _Placed, clock: _Clock, top: float, gutte
             with canvas.group(title=f"{span.kind}, {clock.say(span.start)} to {clock.say(span.end)}"):
                 _draw_span(canvas, span.kind, clock.x(span.start), clock.x(span.end), spans_top, SPAN_ROW - 4)
     if placed.labelled:
-        _draw_labels(canvas, placed, clock, y + 12)
+        # Names above their marks, the most important kinds first, then by time, where there is still room.
+        taken, right = list[tuple[float, float]](), clock.left + clock.width
+        for cluster in sorted(placed.clusters, key=lambda cluster: (RANK.get(cluster.kind, 2), cluster.x)):
+            first_label = next((mark.label for mark in cluster.marks if mark.label), "")
+            more = f", {len(cluster.marks) - 1} more" if len(cluster.marks) > 1 else ""
+            label = ellipsis(first_label, width=170, size=SMALL) + more
+            needed = text_width(label, SMALL)
+            start = max(clock.left - 4, min(cluster.x - 5, right - needed))
+            if first_label and not any(start < end + 12 and begin < start + needed + 12 for begin, end in taken):
+                taken.append((start, start + needed))
+                colour = COLOURS[cluster.kind] if cluster.kind in RANK else MUTED
+                canvas.text(start, y + 12, label, size=SMALL, colour=colour)
         y += LABEL_ROW
     for cluster in placed.clusters:
         first, last = cluster.marks[0], cluster.marks[-1]
@@ -225,23 +236,6 @@ def _draw_span(canvas: Canvas, kind: str, start: float, end: float, top: float, 
     width = end - start - 1
     canvas.draw("rect", x=start, y=top, width=width, height=height, rx=3, fill=COLOURS[kind], fill_opacity=0.22)
     canvas.draw("rect", x=start, y=top, width=2.5, height=height, rx=1, fill=COLOURS[kind])
-
-
-def _draw_labels(canvas: Canvas, placed: _Placed, clock: _Clock, baseline: float) -> None:
-    """Names above their marks, the most important kinds first, then by time, where there is still room."""
-    taken: list[tuple[float, float]] = []
-    right = clock.left + clock.width
-    for cluster in sorted(placed.clusters, key=lambda cluster: (RANK.get(cluster.kind, 2), cluster.x)):
-        first = next((mark.label for mark in cluster.marks if mark.label), "")
-        more = f", {len(cluster.marks) - 1} more" if len(cluster.marks) > 1 else ""
-        label = ellipsis(first, width=170, size=SMALL) + more
-        needed = text_width(label, SMALL)
-        start = max(clock.left - 4, min(cluster.x - 5, right - needed))
-        if not first or any(start < end + 12 and begin < start + needed + 12 for begin, end in taken):
-            continue
-        taken.append((start, start + needed))
-        colour = COLOURS[cluster.kind] if cluster.kind in RANK else MUTED
-        canvas.text(start, baseline, label, size=SMALL, colour=colour)
 
 
 def _draw_mark(canvas: Canvas, kind: str, x: float, y: float) -> None:

@@ -70,7 +70,8 @@ class Viewer:
             "/runs": self._runs,
             "/rate": self._rate,
             "/run/{name:path}": self._run,
-            "/news": self._news,
+            # Changes when there is something new.
+            "/news": lambda request, pages: JSONResponse(self.index.look()),
         }
         self.handlers = {path: self._guarded(answer) for path, answer in paths.items()}
         posted = {"/annotate": self._annotate, "/save": self._save, "/start": self._start}
@@ -277,10 +278,6 @@ class Viewer:
         message, fix = f'there is no page "{request.path_params["name"]}"', "go back to the list of episodes"
         page = pages.filled("problem.html", message=message, fix=fix, seen=Seen(0, is_whole=True))
         return self._html(page, 404)
-
-    def _news(self, request: Request, pages: Pages) -> Response:
-        """Changes when there is something new."""
-        return JSONResponse(self.index.look())
 
 
 _KINDS = ("environment", "policy", "memories", "tools", "rewards", "optimizer", "learner", "trackers", "hooks")
