@@ -9,16 +9,11 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from agentfw.printing.out import Out, width_of
 from agentfw.printing.out import Progress as SignOfLife
 from agentfw.runs.observers import Observer, RunInfo
 from agentfw_cli.progress import Progress, progress_of
-
-if TYPE_CHECKING:
-    from rich.progress import Progress as Bar
-    from rich.table import Table
 
 _LABELS = 24  # least width of the labels, so that the curves begin below each other
 
@@ -52,21 +47,40 @@ def _listed(run: RunInfo, samples: bool) -> Iterator[Progress]:
 
 @contextmanager
 def _drawn(run: RunInfo, samples: bool) -> Iterator[Progress]:
+    """Draw a bar, the figures as small curves, and what happens now."""
     from rich.console import Console
     from rich.live import Live
     from rich.progress import BarColumn, MofNCompleteColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
+    from rich.table import Table
+    from rich.text import Text
+
+    from agentfw.report import sparkline
 
     console = Console(stderr=True)
     bar = Bar(BarColumn(bar_width=None), MofNCompleteColumn(), TimeElapsedColumn(), console=console, expand=True)
+    task = bar.add_task("", total=None)
 
     def tell(line: str, style: str) -> None:
         if style:  # the lines without a style are for whoever sees no picture
             console.print(line, style=style, highlight=False)
 
+    def draw() -> Table:
+        bar.update(task, total=progress.total() or None, completed=progress.completed())
+        grid = Table.grid(expand=True)
+        grid.add_row(bar)
+        for label, values in progress.curves():
+            width = max(_LABELS, width_of(label) + 3)
+            line = Text(label.ljust(width), no_wrap=True, overflow="ellipsis")
+            curve = sparkline(values, max(1, console.width - width)) if len(values) > 1 else ""
+            grid.add_row(line.append(curve, style="cyan"))
+        for words in progress.status():
+            grid.add_row(Text(fitted(words, console.width), style="dim", no_wrap=True, overflow="ellipsis"))
+        return grid
+
     progress = progress_of(run, tell, samples=samples)
     # What is printed to stdout goes to stderr, and only that has to be kept away from the picture.
-    with Live(_Picture(progress, bar), console=console, refresh_per_second=8, redirect_stdout=False) as live:
+    with Live(get_renderable=draw, console=console, refresh_per_second=8, redirect_stdout=False) as live:
         progress.changed = live.refresh
         _drawn_on.append(sys.stderr)
         yield progress
@@ -85,29 +99,3 @@ def fitted(line: str, width: int) -> str:
     while width_of(what) > room:
         what = what[:-1]
     return f"{what.rstrip()}…: {outcome}"
-
-
-class _Picture:
-    """A bar, the figures as small curves, and what happens now. The drawing thread calls `__rich__`."""
-
-    def __init__(self, progress: Progress, bar: Bar) -> None:
-        self.progress, self.bar = progress, bar
-        self.task = bar.add_task("", total=None)
-
-    def __rich__(self) -> Table:
-        from rich.table import Table
-        from rich.text import Text
-
-        from agentfw.report import sparkline
-
-        room = self.bar.console.width
-        self.bar.update(self.task, total=self.progress.total() or None, completed=self.progress.completed())
-        grid = Table.grid(expand=True)
-        grid.add_row(self.bar)
-        for label, values in self.progress.curves():
-            width = max(_LABELS, width_of(label) + 3)
-            line = Text(label.ljust(width), no_wrap=True, overflow="ellipsis")
-            grid.add_row(line.append(sparkline(values, max(1, room - width)) if len(values) > 1 else "", style="cyan"))
-        for words in self.progress.status():
-            grid.add_row(Text(fitted(words, room), style="dim", no_wrap=True, overflow="ellipsis"))
-        return grid

@@ -14,7 +14,7 @@ import click
 
 from agentfw.errors import RunFolderError, UsageError
 from agentfw.printing.out import Out, counted
-from agentfw_cli.common import Given, figure_row, name_of, several_option, shared_options, usage_words
+from agentfw_cli.common import Given, name_of, several_option, shared_options, usage_words
 from agentfw_cli.run import samples_option
 
 if TYPE_CHECKING:
@@ -80,11 +80,11 @@ def show(given: Given, run: str, episode: str | None) -> None:
       agentfw runs show last
       agentfw runs show last --episode 17
     """
-    from agentfw.runs.records.call_record import call_table, read_calls, running_calls
-    from agentfw.runs.records.figure_table import in_order
+    from agentfw.runs.records.call_record import read_calls, running_calls
     from agentfw.runs.records.play_records import State, reasons
     from agentfw.runs.records.summary import summarize
     from agentfw.runs.results.run_report import what_each_did
+    from agentfw_cli.result_table import print_calls, print_figures
 
     out, folder = given.out, given.folder(run)
     if episode is not None:
@@ -122,18 +122,13 @@ def show(given: Given, run: str, episode: str | None) -> None:
     ]
     out.table(["", ""], [[str(key), str(value)] for key, value in facts])
     if summary is not None:
-        figures = summary["figures"]
         out.line()
-        rows = [figure_row(folder, name, figures[name]) for name in in_order(figures, folder.headline)]
-        out.table(["", "mean", "95% interval"], rows, right=(1,))
+        print_figures(folder, summary["figures"], out)
     _print_updates(updates, out)
     if records:
         out.line()
         out.table(["", ""], [list(row) for row in what_each_did(folder).items()])
-    heads, lines = call_table(calls)
-    if lines:
-        out.line()
-        out.table(heads, lines, right=(1, 2, 3, 4))
+    print_calls(calls, out)
     for call in running:
         out.note(f"{'running' if row['state'] == 'running' else 'was running when the process ended'}: {call}")
     for episode, count in list(bad.items())[:_SHOWN]:
