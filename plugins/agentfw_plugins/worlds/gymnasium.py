@@ -66,7 +66,22 @@ class GymnasiumEnvironment(Environment):
             raise InterventionRefused("a tick takes one action, and this one has its own already")
         if intervention.name != "step":
             raise InterventionRefused(f"there is no such action: {intervention.name} {dict(intervention.arguments)}")
-        action = self._action(intervention.arguments.get("action"))
+        # The action of a model as an element of the action space.
+        space, value = self.inside.action_space, intervention.arguments.get("action")
+        try:
+            if _discrete(space):
+                if isinstance(value, float) and not value.is_integer():
+                    raise ValueError("half a choice is none")
+                choose: Any = type(getattr(space, "start", 0))
+                action: Any = choose(value)
+            else:
+                import numpy
+
+                action = numpy.asarray(value, dtype=space.dtype).reshape(space.shape)
+        except (TypeError, ValueError, OverflowError):
+            action = None
+        if action is None or not space.contains(action):
+            raise InterventionRefused(f"{str(value)[:100]} is no element of {space}")
         self._stepping = True
         self.world.after(1, lambda: self._step(action))
 
@@ -82,25 +97,6 @@ class GymnasiumEnvironment(Environment):
         self.world.observe("state", {"state": _as_json(state), **data, "info": _as_json(info)})
         if ended or truncated:
             self.world.finish(**self.outcome())
-
-    def _action(self, value: Any) -> Any:
-        """Convert a model's action into an element of the action space."""
-        space = self.inside.action_space
-        try:
-            if _discrete(space):
-                if isinstance(value, float) and not value.is_integer():
-                    raise ValueError("half a choice is none")
-                choose: Any = type(getattr(space, "start", 0))
-                action: Any = choose(value)
-            else:
-                import numpy
-
-                action = numpy.asarray(value, dtype=space.dtype).reshape(space.shape)
-        except (TypeError, ValueError, OverflowError):
-            action = None
-        if action is None or not space.contains(action):
-            raise InterventionRefused(f"{str(value)[:100]} is no element of {space}")
-        return action
 
 
 def _discrete(space: Any) -> bool:

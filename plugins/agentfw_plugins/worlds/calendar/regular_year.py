@@ -165,7 +165,6 @@ def date_of(day: int) -> date:
 class Series:
     """A regular meeting with its place in the week."""
 
-    meeting: Meeting
     weekday: int
     start: int
     weeks: tuple[int, ...]
@@ -214,7 +213,7 @@ def _placed(meeting: Meeting, event: Event, taken: list[list[tuple[int, int]]], 
                 if all(not _clashes(taken[week * 5 + weekday], begins, ends) for week in weeks):
                     for week in weeks:
                         taken[week * 5 + weekday].append((start, start + event.minutes))
-                    return Series(meeting, weekday, start, weeks, event)
+                    return Series(weekday, start, weeks, event)
     problem = f"{meeting.name} finds no free place in the week"
     raise SettingsError(problem, fix="give that role fewer or shorter meetings")
 
