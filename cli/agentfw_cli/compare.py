@@ -13,7 +13,7 @@ import click
 from agentfw.errors import UsageError
 from agentfw.printing.out import Out, counted
 from agentfw_cli.common import Given, note_problems, several_option, shared_options
-from agentfw_cli.run import set_option
+from agentfw_cli.run import play, set_option
 
 if TYPE_CHECKING:
     from agentfw.host import Host
@@ -145,7 +145,6 @@ def _swept(
 def _played(specs: Mapping[str, RunSpec], host: Host, root: Path, out: Out) -> dict[str, RunFolder]:
     from agentfw.runs.run import Run
     from agentfw.runs.spec.resolution import resolve
-    from agentfw_cli.execution import play
 
     for spec in specs.values():  # so that a wrong setting of the last is an error before the first is run
         resolve(spec, host)
@@ -175,7 +174,6 @@ def reproduce(given: Given, run: str, env: bool, assignments: tuple[str, ...]) -
     """
     from agentfw.boundary.settings_input import parse_assignments
     from agentfw.runs.results.reproduction import compare_records, environment_of, installation_differences, play_again
-    from agentfw_cli.execution import play
 
     out, root, folder = given.out, given.root, given.folder(run)
     if env:

@@ -15,7 +15,7 @@ import click
 from agentfw.errors import RunFolderError, UsageError
 from agentfw.printing.out import Out, counted
 from agentfw_cli.common import Given, name_of, several_option, shared_options, usage_words
-from agentfw_cli.run import samples_option
+from agentfw_cli.run import execute, samples_option
 
 if TYPE_CHECKING:
     from agentfw.runs.records.folder import RunFolder
@@ -191,7 +191,6 @@ def resume(
     from agentfw.boundary.settings_input import parse_assignments
     from agentfw.runs.run import Run
     from agentfw.runs.spec.resolution import missing_secrets
-    from agentfw_cli.execution import execute
 
     out, folder, host = given.out, given.folder(run), given.host()
     # Secrets that run.json doesn't have and nobody has set are typed in.
