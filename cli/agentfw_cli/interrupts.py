@@ -44,10 +44,8 @@ class Interrupted(Interruption):
 
 
 def run_until_interrupted(work: Coroutine[Any, Any, Result], take_leave: Callable[[Interrupted], object]) -> Result:
-    """The result of `work`. Where a signal came, Interrupted, and everything that `work` had opened is closed.
-
-    `take_leave` is called where the process ends at once, because something holds on.
-    """
+    """The result of `work`. At a signal, Interrupted is raised when everything that `work` had opened is closed; where
+    something holds on, `take_leave` is called, and the process ends at once."""
     came: list[Interrupted] = []
 
     def leave() -> None:
@@ -100,10 +98,8 @@ def run_until_interrupted(work: Coroutine[Any, Any, Result], take_leave: Callabl
 
 
 def tell_of_leftovers() -> None:
-    """Report on one line what a plugin raises in a thread or a `__del__`, where nobody can catch it.
-
-    A timer that no handler waits for is reported as well. It would end the process without a word.
-    """
+    """Report on one line what a plugin raises in a thread or a `__del__`, where nobody can catch it, and a timer that no
+    handler waits for, which would end the process without a word."""
 
     def leave_printing_threads() -> None:
         # Python stops a thread that isn't ours wherever it is. If it is printing just then, nobody else can, and Python

@@ -197,11 +197,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _take_descriptors() -> None:
-    """Let nothing but our own `sys.stdout` write to stdout: descriptor 1 becomes stderr.
-
-    A library that is written in C, or a program that a plugin starts, writes to the descriptor. On a terminal both are
-    the same, and readline needs the descriptor. `data_kept` then takes `sys.stdout` away from plugins, too.
-    """
+    """Let nothing but our own `sys.stdout` write to stdout: descriptor 1, to which libraries in C and programs of
+    plugins write, becomes stderr. On a terminal both are the same, and readline needs the descriptor."""
     for number in (0, 1, 2):  # a closed one would be given to the next file that is opened
         try:
             os.fstat(number)

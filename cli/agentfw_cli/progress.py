@@ -46,10 +46,7 @@ class Progress(Observer):
         self._used = policy + judges
 
     def spending(self) -> str:
-        """The tokens so far, what they cost, what both will be at this rate, and their limits.
-
-        Nothing where tokens are free and not limited, as those of a model of one's own are.
-        """
+        """The tokens and costs so far, at the end at this rate, and at most. Nothing if they are free and unlimited."""
         used, budget = self._used, self.run.spec.budget
         if used.cost == 0 and budget.tokens is None:
             return ""
@@ -250,10 +247,8 @@ class _UpdateProgress(Progress):
         self._phase_of(episode).ended = done
 
     def _phase_of(self, episode: Episode | None) -> _Phase:
-        """The phase of an episode, or the newest in which any are played.
-
-        Rollouts may go on while an evaluation is played. They differ by their split, if the environment names it.
-        """
+        """The phase of an episode, or the newest in which any are played. Rollouts may go on while an evaluation is
+        played. They differ by their split, if the environment names it."""
         playing = {name: phase for name, phase in self.phases.items() if name in ("play", "evaluate")}
         newest = list(playing.values())[-1]
         if episode is None:

@@ -180,10 +180,8 @@ def execute_spec(
     samples: bool = False,
     **chosen: Any,
 ) -> None:
-    """Make a run of what was typed, and execute it.
-
-    `start` gives the values of the spec that it starts from, `check` raises where the command is not for such a spec.
-    """
+    """Execute a run of what was typed. `start` gives the values of the spec that it starts from, `check` raises where
+    the command is not for such a spec."""
     from agentfw.boundary.settings_input import parse_assignments
     from agentfw.host.trust import require_trusted_skills
     from agentfw.runs.run import Run

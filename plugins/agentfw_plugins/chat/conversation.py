@@ -140,10 +140,7 @@ class Conversation:
         await self.live.keep(self.session)
 
     async def undo(self) -> str:
-        """Take back the last thing said and what was answered. Returns what was said.
-
-        The record keeps both: the conversation goes on from an earlier message.
-        """
+        """Take back the last thing said and what was answered. Returns what was said. The record keeps both."""
         places = [index for index, message in enumerate(self.messages) if message.role == "user"]
         if not places:
             raise UsageError("there is nothing to take back", fix="say something first")
@@ -272,10 +269,8 @@ def _told(history: Sequence[tuple[Message, bool]]) -> Iterator[str]:
 
 
 async def talk_by_lines(conversation: Conversation, ask: Callable[[str], str], out: Out) -> None:
-    """Have each line answered or obeyed. `ask` waits for the next one, and raises EOFError at the end.
-
-    In a terminal, Ctrl-C stops the answer in progress, and the conversation goes on after an error.
-    """
+    """Have each line answered or obeyed. `ask` waits for the next one, and raises EOFError at the end. In a terminal,
+    Ctrl-C stops the answer in progress, and the conversation goes on after an error."""
     lines, loop, in_terminal = _Lines(ask), asyncio.get_running_loop(), isinstance(conversation.screen, TerminalScreen)
     questions, replies = conversation.live.assembly.decisions.questions, set[asyncio.Task[None]]()
     work: asyncio.Task[None] | None = None
@@ -341,10 +336,7 @@ class _Lines:
         threading.Thread(target=self._read, daemon=True).start()
 
     async def next(self) -> str | None:
-        """The next line. None at the end.
-
-        Whoever is cancelled leaves the line that is being typed to the next.
-        """
+        """The next line. None at the end. Whoever is cancelled leaves the line that is being typed to the next."""
         async with self._one_at_a_time:
             if self._reading is None:
                 self._reading = self._loop.create_future()

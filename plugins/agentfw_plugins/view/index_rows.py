@@ -127,10 +127,8 @@ SET began = excluded.began, changed = excluded.changed, about = excluded.about R
 
 
 def read_runs(rows: sqlite3.Connection, root: Path, updates: dict[str, tuple[int, int]]) -> Iterator[None]:
-    """Read what is new on disk, and drop what is gone. Yields whenever something new can be seen.
-
-    `updates` is kept from look to look: it has the size of `updates.jsonl` of each training.
-    """
+    """Read what is new on disk, and drop what is gone. Yields whenever something new can be seen. `updates` is kept
+    from look to look: it has the size of `updates.jsonl` of each training."""
     found = set()
     for run in run_folders(root):
         folder = _name(root, run)

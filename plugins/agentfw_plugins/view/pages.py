@@ -274,10 +274,8 @@ def _markdown() -> Any:
 
 
 def _moment(when: object, *, brief: bool = False) -> str:
-    """A moment as the clocks here have it. Records have it in seconds, or as ISO 8601.
-
-    `brief` is for a column: one of this year without the year, and one of another year without the time.
-    """
+    """A moment as the clocks here have it. Records have it in seconds, or as ISO 8601. In a column (`brief`), one of
+    this year has no year, and one of another year no time."""
     try:
         if isinstance(when, int | float):
             found = datetime.fromtimestamp(when, UTC).astimezone()

@@ -108,10 +108,8 @@ def next_unrated(index: Index, rows: sqlite3.Connection, wanted: Filter, after: 
 
 
 def rated_runs(index: Index, rows: sqlite3.Connection, name: str = "") -> list[dict[str, Any]]:
-    """The runs that have ratings, the newest first: all, or the one of this name.
-
-    Each with the number of its ratings, and the model that answered in it, if it is one that can be trained.
-    """
+    """The runs that have ratings, or the one of this name, the newest first, with the number of their ratings, and the
+    model that answered if it is one that can be trained."""
     asked = (
         "SELECT r.name, r.folder, json_extract(r.about, '$.settings.policy.model') AS model,"
         " (SELECT sum(rated) FROM episodes e WHERE e.run = r.id) AS recorded"

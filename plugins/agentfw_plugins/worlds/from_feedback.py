@@ -78,11 +78,8 @@ _NEEDED: dict[Kind, tuple[str, str]] = {
 
 
 def read_examples(runs: Sequence[Path], good: float, metric: str = "", kind: Kind = "rated") -> list[Example]:
-    """The examples of some runs, in an order that depends on what is in them and not on the order of the runs.
-
-    `good` is the minimum feedback of a good answer. A bad one has at most minus that. `metric` is what it is about.
-    Besides rated answers, those of the other `kind` are read.
-    """
+    """The rated answers of some runs, and those of the other `kind`, in an order that is not that of the runs. A good one
+    has at least the feedback `good`, about the `metric`, and a bad one at most minus that."""
     looked, cut_off = Metric.read(metric), list[Turn]()
     every = list[Example]()
     for run in runs:
