@@ -98,8 +98,10 @@ def run_until_interrupted(work: Coroutine[Any, Any, Result], take_leave: Callabl
 
 
 def tell_of_leftovers() -> None:
-    """Report on one line what a plugin raises in a thread or a `__del__`, where nobody can catch it, and a timer that no
-    handler waits for, which would end the process without a word."""
+    """Report on one line what a plugin raises in a thread or a `__del__`, where nobody can catch it.
+
+    A timer that no handler waits for is reported as well. It would end the process without a word.
+    """
 
     def leave_printing_threads() -> None:
         # Python stops a thread that isn't ours wherever it is. If it is printing just then, nobody else can, and Python

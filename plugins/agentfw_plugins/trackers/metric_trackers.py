@@ -34,10 +34,13 @@ class WandbSettings(Settings):
 
 
 class WandbTracker(Tracker):
-    """Logs a run's settings and metrics to Weights & Biases, offline unless `mode` is online: then the records are in the
-    run's folder and `wandb sync` sends them.
+    """Logs a run's settings and metrics to Weights & Biases, offline unless `mode` is online.
 
-    The parts of one run share one id, so they are joined there. Neither code nor git information is recorded.
+    Offline, the records are in the run's folder and `wandb sync` sends them. The parts of one run share one id, so they
+    are joined there. Neither code nor git information is recorded.
+
+        agentfw run inbox --tracker wandb
+        wandb sync runs/2026-11-21-inbox-7f3a19c4/wandb/offline-run-*
     """
 
     def __init__(self, settings: WandbSettings) -> None:
@@ -107,7 +110,11 @@ class MLflowSettings(Settings):
 class MLflowTracker(Tracker):
     """Logs a run's settings and metrics to MLflow, in a local store or on a tracking server.
 
-    One run is one MLflow run, however often it is interrupted: its id is kept in the run's folder.
+    One run is one MLflow run, however often it is interrupted. The MLflow id is kept in the run's folder and used when
+    the run is resumed.
+
+        agentfw run inbox --tracker mlflow --set tracker.mlflow.store=shared
+        mlflow ui --backend-store-uri sqlite:///shared/mlflow.db
 
     The local store is SQLite, because MLflow 3 no longer uses plain files. MLflow creates its tables in more than a
     hundred steps, without a transaction: two processes that do so at once, or one that is killed meanwhile, leave a
