@@ -76,9 +76,8 @@ def write_bundle(
             earlier = before(row, tasks[task]) if row["stage"] != "rollout" else None
             if earlier is not None:
                 links.pairs.add(_pair_name(earlier, row))
-                left = EpisodeView.read(index, earlier, rows)
-                both = pages.filled("pair.html", left=left, right=view, pairs=turn_pairs(left, view))
-                _write(folder / _pair_name(earlier, row), both)
+                left, name = EpisodeView.read(index, earlier, rows), _pair_name(earlier, row)
+                _write(folder / name, pages.filled("pair.html", left=left, right=view, pairs=turn_pairs(left, view)))
             steps = steps_of(index, view, rows, links.episode, there)
             _write(folder / f"{_name(row)}.html", pages.episode(view, tasks[task], steps))
             _write(folder / f"{_name(row)}.jsonl", view.raw)

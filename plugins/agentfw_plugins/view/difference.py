@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import zip_longest
 from statistics import median_low
@@ -26,15 +25,13 @@ class Part(NamedTuple):
     differs: bool
 
 
-@dataclass
-class TurnPair:
+class TurnPair(NamedTuple):
     """The same turn of two episodes."""
 
     left: ShownTurn | None
     right: ShownTurn | None
     read: tuple[list[Part], list[Part]]
     said: tuple[list[Part], list[Part]]
-    is_first: bool = False  # whether it is the first one that differs
 
     @property
     def recalled_the_same(self) -> bool:
@@ -79,13 +76,10 @@ def turn_pairs(left: EpisodeView, right: EpisodeView) -> list[TurnPair]:
             return ""
         return "\n".join([*([shown.said] if shown.said.strip() else []), *map(str, shown.calls)])
 
-    found = [
+    return [
         TurnPair(one, other, marked(read(one), read(other)), marked(done(one), done(other)))
         for one, other in zip_longest(left.turns, right.turns)
     ]
-    for first in [pair for pair in found if pair.differs][:1]:
-        first.is_first = True
-    return found
 
 
 def marked(left: str, right: str) -> tuple[list[Part], list[Part]]:

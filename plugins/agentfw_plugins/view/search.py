@@ -113,10 +113,9 @@ class Filter:
             yield "e.place IN (SELECT id FROM places WHERE stage = ?)", (stage if stage != "run" else "",)
             if number:
                 yield "e.place IN (SELECT id FROM places WHERE number = ?)", (_number(number, "stage"),)
-        if self.least:
-            yield "e.reward >= ?", (_number(self.least, "the lowest reward"),)
-        if self.most:
-            yield "e.reward <= ?", (_number(self.most, "the highest reward"),)
+        for limit, sql, what in ((self.least, ">= ?", "the lowest reward"), (self.most, "<= ?", "the highest reward")):
+            if limit:
+                yield f"e.reward {sql}", (_number(limit, what),)
         if self.outcome:
             if (named := _OUTCOME.fullmatch(self.outcome)) is None:
                 fix = "use a figure, < or >, and a number: error>0.5"
