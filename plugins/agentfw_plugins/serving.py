@@ -36,12 +36,7 @@ async def serving(
     except ImportError as error:
         raise MissingExtraError("the gateway", "web", module=error.name or "") from None
 
-    # Let this process have as many connections as it may. Each answer that is passed on takes two.
-    with suppress(ImportError, OSError, ValueError):  # Windows has no such limit
-        import resource
-
-        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    _open_many_files()
     listener = _bound(host, port)
     config = uvicorn.Config(
         app,
@@ -78,6 +73,15 @@ async def serving(
         hurrying.cancel()
         await running
         listener.close()
+
+
+def _open_many_files() -> None:
+    """Let this process have as many connections as it may. Each answer that is passed on takes two."""
+    with suppress(ImportError, OSError, ValueError):  # Windows has no such limit
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _bound(host: str, port: int) -> socket.socket:
