@@ -396,6 +396,7 @@ def _drawn(run: RunInfo, samples: bool) -> Iterator[Progress]:
     progress = progress_of(run, tell, samples=samples)
     # What is printed to stdout goes to stderr, and only that has to be kept away from the picture.
     with Live(get_renderable=draw, console=console, refresh_per_second=8, redirect_stdout=False) as live:
+        live.refresh()
         progress.changed = live.refresh
         _drawn_on.append(sys.stderr)
         yield progress
