@@ -96,7 +96,7 @@ def show(given: Given, run: str, episode: str | None) -> None:
         summary = folder.summary() or (summarize(folder, 0.0).to_record() if records else None)
     except RunFolderError as error:  # what can be read is shown
         damaged = list(dict.fromkeys([*damaged, error.message]))
-        row, records, updates, failed = {**_known(folder), **_DAMAGED, "resume": folder.resume_command}, [], [], {}
+        row, records, updates, failed = _row(folder, is_damaged=True) | {"resume": folder.resume_command}, [], [], {}
         summary = folder.summary()
     bad = {record["episode"]: record["failures"] for record in records if record["failures"]}
     row |= {"damage": damaged, "state": "damaged" if damaged and row["state"] == "done" else row["state"]}
@@ -250,10 +250,23 @@ def _print_updates(lines: list[dict[str, Any]], out: Out) -> None:
         out.note(f"{words} ({counted(why.count(words), 'update')}). {WHY_NO_LEARNING}")
 
 
-def _row(folder: RunFolder) -> dict[str, Any]:
+def _row(folder: RunFolder, *, is_damaged: bool = False) -> dict[str, Any]:
+    """The row of a run. Of a damaged one, what can be known."""
+    spec: dict[str, Any] = folder.about["spec"]
+    row = {
+        "run": folder.id,
+        "environment": spec["environment"]["name"],
+        "policy": spec["policy"]["name"],
+        "memories": [memory["name"] for memory in spec["memories"]],
+        "interface": spec["interface"],
+        "total": folder.total,
+        "unit": folder.unit,
+        "headline": folder.headline,
+    }
+    if is_damaged:
+        return row | _DAMAGED
     summary = folder.summary()
-    return {
-        **_known(folder),
+    return row | {
         "done": folder.done,
         "how_far": folder.how_far,
         "state": folder.state,
@@ -275,21 +288,7 @@ def _row_of(path: Path) -> dict[str, Any]:
     try:
         return _row(folder)
     except RunFolderError as error:
-        return {**_known(folder), **_DAMAGED, "problem": error.message}
-
-
-def _known(folder: RunFolder) -> dict[str, Any]:
-    spec: dict[str, Any] = folder.about["spec"]
-    return {
-        "run": folder.id,
-        "environment": spec["environment"]["name"],
-        "policy": spec["policy"]["name"],
-        "memories": [memory["name"] for memory in spec["memories"]],
-        "interface": spec["interface"],
-        "total": folder.total,
-        "unit": folder.unit,
-        "headline": folder.headline,
-    }
+        return _row(folder, is_damaged=True) | {"problem": error.message}
 
 
 @click.command()
