@@ -115,12 +115,7 @@ class EpisodeView:
         place = index.root / row["folder"]
         run, below = index.run_of(row)
         raw = metrics = b""
-        streams = list[dict[str, Any]]()
-        for file in sorted((place / "streams").glob(f"{row['episode']}-*")):
-            head, _, text = content_of(file).partition(b"\n")
-            if about := record_of(head):
-                streams.append({"started": about.get("started", 0), "text": text.decode("utf-8", "replace")})
-        [about_run] = rows.execute("SELECT about FROM runs WHERE id = ?", (row["run"],)).fetchone()
+        [about] = rows.execute("SELECT about FROM runs WHERE id = ?", (row["run"],)).fetchone()
         try:
             if row["metrics_at"] is not None:
                 metrics = read_line(place / "metrics.jsonl", row["metrics_at"], row["metrics_size"])
@@ -128,13 +123,18 @@ class EpisodeView:
             problem, episode = "", read_episode(raw)
         except (OSError, ValueError, RecursionError, AgentfwError) as error:
             problem, episode = str(getattr(error, "message", error)), None
+        streams = list[dict[str, Any]]()
+        for file in sorted((place / "streams").glob(f"{row['episode']}-*")):
+            head, _, text = content_of(file).partition(b"\n")
+            if stream := record_of(head):
+                streams.append({"started": stream.get("started", 0), "text": text.decode("utf-8", "replace")})
         return cls(
             row,
             episode,
             raw.decode("utf-8", "replace"),
             record_of(metrics) or {},
             problem=problem if raw else "",
-            about=json.loads(about_run),
+            about=json.loads(about),
             advantages=record_of(content_of(place / "advantages.json")) or {},
             streams=streams,
             said=read_annotations(run),

@@ -6,7 +6,7 @@ import json
 import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -87,10 +87,8 @@ class Filter:
 
     def address(self, **changes: str) -> str:
         """The query of the address, without what isn't set."""
-        changed = replace(self, **changes)
-        values = {item.name: getattr(changed, item.name) for item in fields(self)}
-        query = urlencode({name: value for name, value in values.items() if value})
-        return f"?{query}" if query else "?"
+        values = asdict(replace(self, **changes))
+        return "?" + urlencode({name: value for name, value in values.items() if value})
 
     def sorted_by(self, name: str) -> str:
         """The address that sorts by this column, or the other way round if it is sorted so already."""
