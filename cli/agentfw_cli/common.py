@@ -89,10 +89,8 @@ def shared_options(*names: str) -> Callable[[Command], Command]:
 
 
 def note_problems(host: Host, out: Out, told: Collection[str] = (), *, selected: bool = False) -> None:
-    """Print the notes of the host once, without those that were told already.
-
-    With `selected`, they are about what the user has selected, and are printed even with --quiet.
-    """
+    """Print the notes of the host once, without those that were told. --quiet hides them, unless they are `selected`:
+    about what the user has selected."""
     for line in host.notes:
         if line not in told:
             (out.warning if selected else out.note)(f"plugin: {line}")

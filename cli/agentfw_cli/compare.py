@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ import click
 from agentfw.errors import UsageError
 from agentfw.printing.out import Out, counted
 from agentfw_cli.common import Given, note_problems, several_option, shared_options
-from agentfw_cli.run import set_option
+from agentfw_cli.run import play, set_option
 
 if TYPE_CHECKING:
     from agentfw.host import Host
@@ -113,16 +114,29 @@ def compare(
 def _swept(
     which: Sequence[str], sweeps: Sequence[str], assignments: Sequence[str], host: Host, root: Path
 ) -> Mapping[str, RunSpec]:
-    """The specs of a sweep, by what sets each apart."""
+    """One spec, once for each value of a setting or each combination of several, by what sets it apart."""
     from agentfw.boundary.settings_input import parse_assignments
+    from agentfw.runs.spec.run_spec import RunSpec, parse_spec
     from agentfw.runs.spec.start import chosen_values, start_of_run
-    from agentfw_cli.run import specs_of_sweep
+    from agentfw.runs.spec.values import apply_assignments
 
     if len(which) != 1:
         raise UsageError("--sweep runs one spec with several values", fix="name one spec, or one environment")
     file = Path(which[0]) if which[0].endswith(".toml") else None
     given, name = parse_assignments(assignments), None if file else which[0]
-    specs = specs_of_sweep(chosen_values(host, start_of_run, name, file, runs=root, assignments=given), sweeps)
+    values = chosen_values(host, start_of_run, name, file, runs=root, assignments=given)
+    choices, specs = list[list[tuple[str, str]]](), dict[str, RunSpec]()
+    for sweep in sweeps:
+        key, equals, listed = sweep.partition("=")
+        several = [value.strip() for value in listed.split(",")]
+        if not equals or not key or "" in several or len(set(several)) != len(several):
+            wrong = f'--sweep "{sweep}" isn\'t of the form KEY=A,B with different values'
+            raise UsageError(wrong, fix="--sweep environment.rate=0.1,0.5")
+        choices.append([(key, value) for value in several])
+    for chosen in product(*choices):
+        label = " ".join(f"{key.rpartition('.')[2]}={value}" for key, value in chosen)
+        changes = parse_assignments(f"{key}={value}" for key, value in chosen)
+        specs[label] = parse_spec(apply_assignments(values, changes), label)
     if len(specs) < 2:
         raise UsageError("a sweep needs two different values", fix="--sweep environment.rate=0.1,0.5")
     return specs
@@ -131,7 +145,6 @@ def _swept(
 def _played(specs: Mapping[str, RunSpec], host: Host, root: Path, out: Out) -> dict[str, RunFolder]:
     from agentfw.runs.run import Run
     from agentfw.runs.spec.resolution import resolve
-    from agentfw_cli.execution import play
 
     for spec in specs.values():  # so that a wrong setting of the last is an error before the first is run
         resolve(spec, host)
@@ -161,7 +174,6 @@ def reproduce(given: Given, run: str, env: bool, assignments: tuple[str, ...]) -
     """
     from agentfw.boundary.settings_input import parse_assignments
     from agentfw.runs.results.reproduction import compare_records, environment_of, installation_differences, play_again
-    from agentfw_cli.execution import play
 
     out, root, folder = given.out, given.root, given.folder(run)
     if env:

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 _WATCHED = ("AGENTFW_", "OPENAI_", "MLFLOW_", "WANDB_", "CUDA_VISIBLE_DEVICES", "NO_COLOR", "HF_HUB_OFFLINE")
 _SECRET = ("KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH")
-_LOGIN = re.compile(r"(?<=//)[^/@\s]+@")
-"""The name and password in an address."""
+_LOGIN = re.compile(r"(?<=//)[^/@\s]+@")  # the name and password in an address
 
 
 @click.command()

@@ -27,13 +27,11 @@ from agentfw.errors import Interruption, PluginError, in_words
 Result = TypeVar("Result")
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_PATIENCE = 2.0
-"""Seconds that everything may take to end by itself after a signal."""
+_PATIENCE = 2.0  # seconds that everything may take to end by itself after a signal
 _UNHANDLED = b"a timer of a plugin has sent SIGALRM, which nobody handles; the run goes on\n"
 _LEAVING = 10.0
 """Seconds that Python may take to end. It waits for threads of plugins and runs what they registered with `atexit`."""
-_codes: list[int] = []
-"""The exit code, once the command is over."""
+_codes: list[int] = []  # the exit code, once the command is over
 
 
 class Interrupted(Interruption):
@@ -46,10 +44,8 @@ class Interrupted(Interruption):
 
 
 def run_until_interrupted(work: Coroutine[Any, Any, Result], take_leave: Callable[[Interrupted], object]) -> Result:
-    """The result of `work`. Where a signal came, Interrupted, and everything that `work` had opened is closed.
-
-    `take_leave` is called where the process ends at once, because something holds on.
-    """
+    """The result of `work`. At a signal, Interrupted is raised when everything that `work` had opened is closed; where
+    something holds on, `take_leave` is called, and the process ends at once."""
     came: list[Interrupted] = []
 
     def leave() -> None:

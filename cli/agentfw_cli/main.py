@@ -134,13 +134,11 @@ class _Commands(click.Group):
             {name: words for name, (place, words) in table.items() if place or name in found}
             for table in (_COMMANDS, _MORE)
         )
-        theirs = {name: " and ".join(map(_line, offers)) for name, offers in found.items() if name not in first | more}
-        return first, more | theirs
-
-
-def _line(entry: EntryPoint) -> str:
-    words = entry.summary.rstrip(".")
-    return f"{words} ({entry.distribution})" if words else f"from {entry.distribution}"
+        for name, offers in found.items():
+            if name not in first | more:
+                words = [(entry.summary.rstrip("."), entry.distribution) for entry in offers]
+                more[name] = " and ".join(f"{about} ({who})" if about else f"from {who}" for about, who in words)
+        return first, more
 
 
 def _from_plugins() -> dict[str, list[EntryPoint]]:
@@ -199,11 +197,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _take_descriptors() -> None:
-    """Let nothing but our own `sys.stdout` write to stdout: descriptor 1 becomes stderr.
-
-    A library that is written in C, or a program that a plugin starts, writes to the descriptor. On a terminal both are
-    the same, and readline needs the descriptor. `data_kept` then takes `sys.stdout` away from plugins, too.
-    """
+    """Let nothing but our own `sys.stdout` write to stdout: descriptor 1, to which libraries in C and programs of
+    plugins write, becomes stderr. On a terminal both are the same, and readline needs the descriptor."""
     for number in (0, 1, 2):  # a closed one would be given to the next file that is opened
         try:
             os.fstat(number)

@@ -99,7 +99,13 @@ def show(given: Given, name: str) -> None:
             out.line(f"not usable yet: pip install {with_extra(fact['distribution'], fact['missing_extra'])}")
         if fact["settings"]:
             out.line()
-            rows = [[row["key"], row["kind"], _plain(row["default"]), row["description"]] for row in fact["settings"]]
+            rows = []
+            for row in fact["settings"]:
+                # As it would stand in a spec. Nothing where there is none, or for a table, whose keys have their own.
+                default = row["default"]
+                nothing = default in ("", None, (), []) or isinstance(default, dict)
+                text = "" if nothing else str(default).lower() if isinstance(default, bool) else str(default)
+                rows.append([row["key"], row["kind"], text, row["description"]])
             out.table(["setting", "type", "default", "what it does"], rows)
 
 
@@ -266,13 +272,6 @@ def _listed(*values: str) -> dict[str, Any]:
     """A row of the list, as --json prints it."""
     keys = ("name", "kind", "distribution", "version", "state", "missing_extra", "summary")
     return dict(zip(keys, values, strict=True))
-
-
-def _plain(value: Any) -> str:
-    """A default as it would stand in a spec. Nothing where there is none, or in a table, whose keys have their own."""
-    if value in ("", None, (), []) or isinstance(value, dict):
-        return ""
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 class _Worlds(click.Group):

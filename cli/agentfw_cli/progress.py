@@ -1,35 +1,36 @@
-"""How far a run is, and how its figures go: what the live picture and the lines in a pipe show.
+"""How far a run is and how its figures go: a live picture on a terminal, lines in a pipe, few with --json.
 
-Where the environment has rounds, progress is counted in rounds, so that one long episode moves, too.
+Where the environment has rounds, progress is counted in rounds, so that one long episode moves, too. The picture slows
+nothing down: a thread of its own draws it a few times a second, from what the run has told so far.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from agentfw.episode import Episode, Turn, Usage
 from agentfw.errors import AgentfwError
-from agentfw.printing.out import counted
+from agentfw.printing.out import Out, counted, width_of
+from agentfw.printing.out import Progress as SignOfLife
 from agentfw.report.statistics import Interval
 from agentfw.runs.observers import Observer, RunInfo
 from agentfw.runs.records.figure_table import UPDATE_FIGURES
 from agentfw.runs.records.summary import WHY_NO_LEARNING, columns, flat, intervals, leading, nothing_learned
 
-Tell = Callable[[str, str], object]
-"""Takes a line for a person, and its style."""
+Tell = Callable[[str, str], object]  # takes a line for a person, and its style
 
-_EPISODES, _ROUNDS = 10, 25
-"""The headline is averaged over so many of the last ones."""
-_LINES = 10
-"""About so many lines are told of a run."""
-_PAUSE = 0.1
-"""Seconds that one action stays to be read."""
+_EPISODES, _ROUNDS = 10, 25  # the headline is averaged over so many of the last ones
+_LINES = 10  # about so many lines are told of a run
+_PAUSE = 0.1  # seconds that one action stays to be read
 _DOES = {"play": "playing", "learn": "learning", "publish": "publishing", "evaluate": "evaluating"}
-_PART = "reward/"
-"""How the figure of each component of the reward begins."""
+_LABELS = 24  # least width of the labels, so that the curves begin below each other
+_PART = "reward/"  # how the figure of each component of the reward begins
 
 
 class Progress(Observer):
@@ -45,18 +46,18 @@ class Progress(Observer):
         self._used = policy + judges
 
     def spending(self) -> str:
-        """The tokens so far, what they cost, what both will be at this rate, and their limits.
-
-        Nothing where tokens are free and not limited, as those of a model of one's own are.
-        """
+        """The tokens and costs so far, at the end at this rate, and at most. Nothing if they are free and unlimited."""
         used, budget = self._used, self.run.spec.budget
         if used.cost == 0 and budget.tokens is None:
             return ""
         if used.tokens is None:
             return "tokens and cost unknown" if used.cost is None else ""
-        share = self.completed() / max(1, self.total())
-        parts = [_spent("tokens", used.tokens, share, budget.tokens)] if used.tokens else []
-        parts += [_spent("cost", used.cost, share, budget.money)] if used.cost else []
+        share, parts = self.completed() / max(1, self.total()), []
+        for name, amount, limit in (("tokens", used.tokens, budget.tokens), ("cost", used.cost, budget.money)):
+            if amount:
+                at_end = f", about {_short(float(f'{amount / share:.2g}'))} at the end" if 0 < share < 1 else ""
+                most = "" if limit is None else f", limit {_short(limit)}"
+                parts.append(f"{name} {_short(amount)}{at_end}{most}")
         return "   ".join(parts)
 
     def left_out(self, episodes: Sequence[str], error: AgentfwError, done: int) -> None:
@@ -92,8 +93,7 @@ class _EpisodeProgress(Progress):
         super().__init__(run, tell)
         self.values: list[float] = []
         self.episodes = self.done = self.told = 0
-        self.rounds = 0
-        """Rounds of an episode; 0 where there are none, or none was seen yet."""
+        self.rounds = 0  # rounds of an episode; 0 where there are none, or none was seen yet
         self._at: dict[str, tuple[int, int]] = {}
         """Of each episode that is going on: its round, and the number of its measures that were seen."""
         self._action, self._shown = "", 0.0
@@ -237,7 +237,7 @@ class _UpdateProgress(Progress):
             phase.pieces = done, of, memory
 
     def plays(self, total: int, done: int) -> None:
-        newest = self._newest()
+        newest = self._phase_of(None)
         newest.episodes, newest.ended = total, done
 
     def turned(self, episode: Episode, turn: Turn) -> None:
@@ -246,13 +246,14 @@ class _UpdateProgress(Progress):
     def concluded(self, episode: Episode, record: Mapping[str, Any], done: int) -> None:
         self._phase_of(episode).ended = done
 
-    def _phase_of(self, episode: Episode) -> _Phase:
-        """Rollouts may go on while an evaluation is played. They differ by their split, if the environment names it."""
-        name = "evaluate" if episode.task.split == self.run.spec.evaluation.split else "play"
-        return self.phases.get(name) or self._newest()
-
-    def _newest(self) -> _Phase:
-        return [phase for name, phase in self.phases.items() if name in ("play", "evaluate")][-1]
+    def _phase_of(self, episode: Episode | None) -> _Phase:
+        """The phase of an episode, or the newest in which any are played. Rollouts may go on while an evaluation is
+        played. They differ by their split, if the environment names it."""
+        playing = {name: phase for name, phase in self.phases.items() if name in ("play", "evaluate")}
+        newest = list(playing.values())[-1]
+        if episode is None:
+            return newest
+        return playing.get("evaluate" if episode.task.split == self.run.spec.evaluation.split else "play", newest)
 
     def updated(self, line: Mapping[str, Any]) -> None:
         self._take(line)
@@ -321,20 +322,6 @@ class _UpdateProgress(Progress):
         self.evaluations[update] = figures[self.headline]
 
 
-def _spent(name: str, amount: float, share: float, limit: float | None) -> str:
-    """An amount so far and, once some of the run is done, about how much it will be."""
-    parts = [f"{name} {_amount(amount)}"]
-    if 0 < share < 1:
-        parts.append(f"about {_amount(float(f'{amount / share:.2g}'))} at the end")
-    if limit is not None:
-        parts.append(f"limit {_amount(limit)}")
-    return ", ".join(parts)
-
-
-def _amount(amount: float) -> str:
-    return f"{amount:,.0f}" if amount >= 1000 or amount == int(amount) else f"{amount:.3g}"
-
-
 def _duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
@@ -344,3 +331,87 @@ def _duration(seconds: float) -> str:
 def _short(value: float) -> str:
     """Three significant digits: a KL of 0.0004 is no zero."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+@contextmanager
+def watch(run: RunInfo, out: Out, *, samples: bool = False) -> Iterator[Observer]:
+    """The observer that shows this run, of a training with three `samples` of each update."""
+    if out.quiet:
+        yield Observer()
+    elif out.json:
+        with SignOfLife((progress := progress_of(run)).line):
+            yield progress
+    else:
+        is_terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        with _drawn(run, samples) if is_terminal else _listed(run, samples) as progress:
+            yield progress
+
+
+@contextmanager
+def _listed(run: RunInfo, samples: bool) -> Iterator[Progress]:
+    """Print a line for each event, and the progress after ten seconds without one."""
+
+    def tell(line: str, style: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+        life.postpone()
+
+    progress = progress_of(run, tell, samples=samples)
+    with SignOfLife(progress.line) as life:
+        yield progress
+
+
+@contextmanager
+def _drawn(run: RunInfo, samples: bool) -> Iterator[Progress]:
+    """Draw a bar, the figures as small curves, and what happens now."""
+    from rich.console import Console
+    from rich.live import Live
+    from rich.progress import BarColumn, MofNCompleteColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+    from rich.table import Table
+    from rich.text import Text
+
+    from agentfw.report import sparkline
+
+    console = Console(stderr=True)
+    bar = Bar(BarColumn(bar_width=None), MofNCompleteColumn(), TimeElapsedColumn(), console=console, expand=True)
+    task = bar.add_task("", total=None)
+
+    def tell(line: str, style: str) -> None:
+        if style:  # the lines without a style are for whoever sees no picture
+            console.print(line, style=style, highlight=False)
+
+    def draw() -> Table:
+        bar.update(task, total=progress.total() or None, completed=progress.completed())
+        grid = Table.grid(expand=True)
+        grid.add_row(bar)
+        for label, values in progress.curves():
+            width = max(_LABELS, width_of(label) + 3)
+            line = Text(label.ljust(width), no_wrap=True, overflow="ellipsis")
+            curve = sparkline(values, max(1, console.width - width)) if len(values) > 1 else ""
+            grid.add_row(line.append(curve, style="cyan"))
+        for words in progress.status():
+            grid.add_row(Text(fitted(words, console.width), style="dim", no_wrap=True, overflow="ellipsis"))
+        return grid
+
+    progress = progress_of(run, tell, samples=samples)
+    # What is printed to stdout goes to stderr, and only that has to be kept away from the picture.
+    with Live(get_renderable=draw, console=console, refresh_per_second=8, redirect_stdout=False) as live:
+        live.refresh()
+        progress.changed = live.refresh
+        _drawn_on.append(sys.stderr)
+        yield progress
+
+
+_drawn_on: list[object] = []
+"""Stand-ins for stderr: a thread of a plugin may still be printing to one when its picture is gone."""
+
+
+def fitted(line: str, width: int) -> str:
+    """A line that is too long without its middle, where its end says how it came out: "kept A word with...: wrong"."""
+    what, colon, outcome = line.rpartition(": ")
+    room = width - width_of(outcome) - 3
+    if width_of(line) <= width or not colon or room < width / 2:
+        return line
+    while width_of(what) > room:
+        what = what[:-1]
+    return f"{what.rstrip()}…: {outcome}"

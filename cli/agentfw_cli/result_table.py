@@ -16,15 +16,14 @@ from agentfw.report import bars
 from agentfw.runs.observers import RunInfo
 from agentfw.runs.records.call_record import call_table, read_calls
 from agentfw.runs.records.figure_table import in_order
+from agentfw.runs.records.folder import RunFolder
 from agentfw.runs.records.summary import Summary, beside, by_round, columns, leading, means
 from agentfw.runs.results.comparison import change
 from agentfw.runs.results.run_report import training_notes, what_each_did
 from agentfw_cli.common import figure_row, name_of, usage_words
 
-_ENOUGH = 8
-"""Least number of episodes or rounds whose quarters are told: fewer would be noise."""
-_BARS = 5
-"""Number of evaluations that are drawn as bars, the first and the last among them."""
+_ENOUGH = 8  # least number of episodes or rounds whose quarters are told: fewer would be noise
+_BARS = 5  # number of evaluations that are drawn as bars, the first and the last among them
 
 
 def print_result(run: RunInfo, summary: Summary, out: Out, files: Sequence[Path]) -> None:
@@ -50,13 +49,24 @@ def print_result(run: RunInfo, summary: Summary, out: Out, files: Sequence[Path]
         out.line(f"tokens   {words}")
     out.line()
     out.table(["", ""], [list(row) for row in what_each_did(run.folder).items()])
-    heads, calls = call_table([row for row in read_calls(run.folder.path) if row["failures"]])
-    if calls:
-        out.line()
-        out.table(heads, calls, right=(1, 2, 3, 4))
+    print_calls([row for row in read_calls(run.folder.path) if row["failures"]], out)
     if failures := sum(int(record["failures"]) for record in episodes):
         out.note(f"{counted(failures, 'answer')} could not be understood; agentfw runs show {run.id} has more")
     _next(run, summary, episodes, out)
+
+
+def print_figures(folder: RunFolder, figures: Mapping[str, Mapping[str, Any]], out: Out) -> None:
+    """The figures of a summary's record, one a row."""
+    rows = [figure_row(folder, name, figures[name]) for name in in_order(figures, folder.headline)]
+    out.table(["", "mean", "95% interval"], rows, right=(1,))
+
+
+def print_calls(calls: Sequence[dict[str, Any]], out: Out) -> None:
+    """How long the calls of components took, if there are any."""
+    heads, rows = call_table(calls)
+    if rows:
+        out.line()
+        out.table(heads, rows, right=(1, 2, 3, 4))
 
 
 def _evaluations(run: RunInfo, summary: Summary, stages: Mapping[int, Sequence[Mapping[str, Any]]], out: Out) -> None:
@@ -102,9 +112,7 @@ def _figures(run: RunInfo, summary: Summary, out: Out) -> None:
     headline = run.folder.headline
     heads = {name: title for name, title in run.folder.columns.items() if name in summary.figures}
     if not heads:
-        figures = summary.to_record()["figures"]
-        rows = [figure_row(run.folder, name, figures[name]) for name in in_order(figures, headline)]
-        out.table(["", "mean", "95% interval"], rows, right=(1,))
+        print_figures(run.folder, summary.to_record()["figures"], out)
         return
     # The interval stands behind the headline, which not every environment has as a column.
     place = list(heads).index(headline) + 1 if headline in heads else len(heads)

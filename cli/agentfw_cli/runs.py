@@ -14,14 +14,13 @@ import click
 
 from agentfw.errors import RunFolderError, UsageError
 from agentfw.printing.out import Out, counted
-from agentfw_cli.common import Given, figure_row, name_of, several_option, shared_options, usage_words
-from agentfw_cli.run import samples_option
+from agentfw_cli.common import Given, name_of, several_option, shared_options, usage_words
+from agentfw_cli.run import execute, samples_option
 
 if TYPE_CHECKING:
     from agentfw.runs.records.folder import RunFolder
 
-_SHOWN = 10
-"""Maximum number of episodes whose failures are listed, and of updates."""
+_SHOWN = 10  # maximum number of episodes whose failures are listed, and of updates
 _DAMAGED: dict[str, Any] = {"done": 0, "how_far": "", "state": "damaged", "mean": None}
 
 
@@ -81,11 +80,11 @@ def show(given: Given, run: str, episode: str | None) -> None:
       agentfw runs show last
       agentfw runs show last --episode 17
     """
-    from agentfw.runs.records.call_record import call_table, read_calls, running_calls
-    from agentfw.runs.records.figure_table import in_order
+    from agentfw.runs.records.call_record import read_calls, running_calls
     from agentfw.runs.records.play_records import State, reasons
     from agentfw.runs.records.summary import summarize
     from agentfw.runs.results.run_report import what_each_did
+    from agentfw_cli.result_table import print_calls, print_figures
 
     out, folder = given.out, given.folder(run)
     if episode is not None:
@@ -97,7 +96,7 @@ def show(given: Given, run: str, episode: str | None) -> None:
         summary = folder.summary() or (summarize(folder, 0.0).to_record() if records else None)
     except RunFolderError as error:  # what can be read is shown
         damaged = list(dict.fromkeys([*damaged, error.message]))
-        row, records, updates, failed = {**_known(folder), **_DAMAGED, "resume": folder.resume_command}, [], [], {}
+        row, records, updates, failed = _row(folder, is_damaged=True) | {"resume": folder.resume_command}, [], [], {}
         summary = folder.summary()
     bad = {record["episode"]: record["failures"] for record in records if record["failures"]}
     row |= {"damage": damaged, "state": "damaged" if damaged and row["state"] == "done" else row["state"]}
@@ -123,18 +122,13 @@ def show(given: Given, run: str, episode: str | None) -> None:
     ]
     out.table(["", ""], [[str(key), str(value)] for key, value in facts])
     if summary is not None:
-        figures = summary["figures"]
         out.line()
-        rows = [figure_row(folder, name, figures[name]) for name in in_order(figures, folder.headline)]
-        out.table(["", "mean", "95% interval"], rows, right=(1,))
+        print_figures(folder, summary["figures"], out)
     _print_updates(updates, out)
     if records:
         out.line()
         out.table(["", ""], [list(row) for row in what_each_did(folder).items()])
-    heads, lines = call_table(calls)
-    if lines:
-        out.line()
-        out.table(heads, lines, right=(1, 2, 3, 4))
+    print_calls(calls, out)
     for call in running:
         out.note(f"{'running' if row['state'] == 'running' else 'was running when the process ended'}: {call}")
     for episode, count in list(bad.items())[:_SHOWN]:
@@ -197,7 +191,6 @@ def resume(
     from agentfw.boundary.settings_input import parse_assignments
     from agentfw.runs.run import Run
     from agentfw.runs.spec.resolution import missing_secrets
-    from agentfw_cli.execution import execute
 
     out, folder, host = given.out, given.folder(run), given.host()
     # Secrets that run.json doesn't have and nobody has set are typed in.
@@ -257,10 +250,23 @@ def _print_updates(lines: list[dict[str, Any]], out: Out) -> None:
         out.note(f"{words} ({counted(why.count(words), 'update')}). {WHY_NO_LEARNING}")
 
 
-def _row(folder: RunFolder) -> dict[str, Any]:
+def _row(folder: RunFolder, *, is_damaged: bool = False) -> dict[str, Any]:
+    """The row of a run. Of a damaged one, what can be known."""
+    spec: dict[str, Any] = folder.about["spec"]
+    row = {
+        "run": folder.id,
+        "environment": spec["environment"]["name"],
+        "policy": spec["policy"]["name"],
+        "memories": [memory["name"] for memory in spec["memories"]],
+        "interface": spec["interface"],
+        "total": folder.total,
+        "unit": folder.unit,
+        "headline": folder.headline,
+    }
+    if is_damaged:
+        return row | _DAMAGED
     summary = folder.summary()
-    return {
-        **_known(folder),
+    return row | {
         "done": folder.done,
         "how_far": folder.how_far,
         "state": folder.state,
@@ -282,21 +288,7 @@ def _row_of(path: Path) -> dict[str, Any]:
     try:
         return _row(folder)
     except RunFolderError as error:
-        return {**_known(folder), **_DAMAGED, "problem": error.message}
-
-
-def _known(folder: RunFolder) -> dict[str, Any]:
-    spec: dict[str, Any] = folder.about["spec"]
-    return {
-        "run": folder.id,
-        "environment": spec["environment"]["name"],
-        "policy": spec["policy"]["name"],
-        "memories": [memory["name"] for memory in spec["memories"]],
-        "interface": spec["interface"],
-        "total": folder.total,
-        "unit": folder.unit,
-        "headline": folder.headline,
-    }
+        return _row(folder, is_damaged=True) | {"problem": error.message}
 
 
 @click.command()

@@ -77,12 +77,10 @@ async def serving(
 
 def _open_many_files() -> None:
     """Let this process have as many connections as it may. Each answer that is passed on takes two."""
-    try:
+    with suppress(ImportError, OSError, ValueError):  # Windows has no such limit
         import resource
-    except ImportError:  # on Windows there is no such limit
-        return
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(OSError, ValueError):
+
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 

@@ -3,7 +3,7 @@
 Every finite number works, however large, small or close to its neighbour. NaN can't be placed on an axis, so callers
 draw a gap.
 
-    >>> axis = nice_axis(0.03, 0.42, target=5)
+    >>> axis = make_axis(0.03, 0.42, target=5)
     >>> axis.labels
     ['0.0', '0.1', '0.2', '0.3', '0.4', '0.5']
     >>> ellipsis("the very long name of a policy", width=90, size=12)
@@ -20,10 +20,8 @@ from dataclasses import dataclass
 from agentfw.report.canvas import MUTED, Canvas
 
 PADDING = 24.0
-SMALL, TITLE = 11.5, 15.0
-"""Font sizes of ticks and notes, and of the title."""
-LARGEST = 1e300
-"""Largest supported magnitude. Beyond it, differences overflow."""
+SMALL, TITLE = 11.5, 15.0  # font sizes of ticks and notes, and of the title
+LARGEST = 1e300  # beyond it, differences overflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,40 +53,24 @@ def begin(title: str, subtitle: str, width: float, height: float) -> tuple[Canva
     return canvas, top
 
 
-def nice_axis(low: float, high: float, *, target: int, integral: bool = False) -> Axis:
-    """An axis with about `target` steps that starts and ends at a tick and contains both values."""
-    low, high = _spread(low, high)
-    step = _step(low, high, target, integral)
-    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    ticks = tuple(index * step for index in range(first, last + 1))
-    return Axis(ticks[0], ticks[-1], ticks)
-
-
-def exact_axis(low: float, high: float, *, target: int, integral: bool = False) -> Axis:
-    """An axis with exactly these ends."""
-    low, high = _spread(low, high)
-    step = _step(low, high, target, integral)
-    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return Axis(low, high, tuple(index * step for index in range(first, last + 1)))
-
-
-def _spread(low: float, high: float) -> tuple[float, float]:
-    """The range, widened if it is empty."""
+def make_axis(low: float, high: float, *, target: int, exact: bool = False, integral: bool = False) -> Axis:
+    """An axis of both values with about `target` steps. With `exact` they are its ends, which else are ticks."""
     low, high = max(-LARGEST, min(low, high)), min(LARGEST, max(low, high))
     size = max(abs(low), abs(high))
-    if high - low > size * 1e-9 and high - low > 1e-300:
-        return low, high
-    margin = size * 0.1 if size > 1e-300 else 1.0
-    return low - margin, high + margin
-
-
-def _step(low: float, high: float, target: int, integral: bool) -> float:
+    if high - low <= max(size * 1e-9, 1e-300):  # nothing, or nothing that could be told apart
+        margin = size * 0.1 if size > 1e-300 else 1.0
+        low, high = low - margin, high + margin
     rough = (high - low) / max(1, target)
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999)
     if integral:
-        return float(max(1.0, 2 * power if step == 2.5 * power and power < 10 else step))
-    return step
+        step = max(1.0, 2 * power if step == 2.5 * power and power < 10 else step)
+    if exact:
+        first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+        return Axis(low, high, tuple(index * step for index in range(first, last + 1)))
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    ticks = tuple(index * step for index in range(first, last + 1))
+    return Axis(ticks[0], ticks[-1], ticks)
 
 
 def rounded(value: float) -> str:
@@ -108,24 +90,19 @@ def number_labels(values: Sequence[float], *, resolution: float | None = None) -
     if resolution is None:
         whole = all(value == int(value) for value in finite) and largest < 10_000
         resolution = 1.0 if whole else 10.0 ** (math.floor(math.log10(largest)) - 2)
+    unit, suffix, kind = 1.0, "", "f"
     if largest < 1e-4 or largest >= 1e15:
-        figures = max(0, min(3, math.floor(math.log10(largest)) - math.floor(math.log10(resolution or largest))))
-        return [_signed(f"{value:.{figures}e}", value) for value in values]
-    unit, suffix = 1.0, ""
-    for size, name in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
-        if largest >= max(size, 1e4):
-            unit, suffix = size, name
-            break
-    return [_signed(f"{value / unit:.{_decimals(resolution / unit)}f}{suffix}", value) for value in values]
-
-
-def _decimals(step: float) -> int:
-    """Number of decimals needed to write the step exactly: 0 for 20, 1 for 0.5, 2 for 0.25."""
-    for decimals in range(7):
-        scaled = step * 10**decimals
-        if scaled >= 0.999 and abs(scaled - round(scaled)) < 1e-6 * scaled:
-            return decimals
-    return 6
+        kind, digits = "e", math.floor(math.log10(largest)) - math.floor(math.log10(resolution or largest))
+        digits = max(0, min(3, digits))
+    else:
+        for size, name in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
+            if largest >= max(size, 1e4):
+                unit, suffix = size, name
+                break
+        # As many decimals as the resolution has: 0 for 20, 1 for 0.5, 2 for 0.25.
+        scaled = [resolution / unit * 10**decimals for decimals in range(6)]
+        digits = next((at for at, one in enumerate(scaled) if one >= 0.999 and abs(one - round(one)) < 1e-6 * one), 6)
+    return [_signed(f"{value / unit:.{digits}{kind}}{suffix}", value) for value in values]
 
 
 def _signed(text: str, value: float) -> str:

@@ -20,14 +20,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from agentfw.report.axis import PADDING, SMALL, Axis, begin, ellipsis, exact_axis, number_labels, text_width
+from agentfw.report.axis import PADDING, SMALL, Axis, begin, ellipsis, make_axis, number_labels, text_width
 from agentfw.report.canvas import AXIS, FAINT, GRID, MUTED, SERIES, SURFACE, Canvas
 
 MARK_ROW, SPAN_ROW, LABEL_ROW, LANE_GAP = 20.0, 18.0, 17.0, 14.0
-DEEPEST = 4
-"""Rows for overlapping spans. Further spans share the last row, translucent."""
+DEEPEST = 4  # rows for overlapping spans. Further ones share the last row, translucent
 
-BLUE, VERMILLION, GREEN = SERIES[0], SERIES[1], SERIES[2]
+BLUE, VERMILLION, GREEN = SERIES[:3]
 COLOURS = {"work": BLUE, "thinking": FAINT, "observation": MUTED, "intervention": GREEN, "interruption": VERMILLION}
 """The kinds, in the order of the legend."""
 RANK = {"interruption": 0, "intervention": 1}
@@ -61,8 +60,7 @@ class Lane:
     marks: Sequence[Mark] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Cluster:
+class _Cluster(NamedTuple):
     """Marks of one kind on the same pixel."""
 
     x: float
@@ -72,7 +70,7 @@ class _Cluster:
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """A lane with its rows computed: its contents and its height."""
+    """A lane with its rows computed."""
 
     name: str
     clusters: list[_Cluster]
@@ -86,14 +84,6 @@ class _Placed:
     @property
     def marks_height(self) -> float:
         return (MARK_ROW if self.clusters else 0) + (LABEL_ROW if self.labelled else 0)
-
-
-class _Entry(NamedTuple):
-    x: float
-    row: int
-    kind: str
-    spanning: bool
-    label: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,24 +117,24 @@ def lanes_chart(lanes: Sequence[Lane], *, title: str, time_label: str = "", widt
     gutter = max((text_width(lane.name, 13, 600) for lane in lanes), default=0) + 20
     gutter = min(gutter, 0.26 * width)
     left = PADDING + gutter
-    axis = exact_axis(low, high, target=max(2, int((width - left - PADDING) / 90)))
+    axis = make_axis(low, high, target=max(2, int((width - left - PADDING) / 90)), exact=True)
     clock = _Clock(axis, left, width - left - PADDING)
     placed = [_place(lane, clock) for lane in lanes]
-    legend = _legend(placed, width)
-    above = PADDING + 20 + (20 if time_label else 0) + (20 * legend[-1].row + 30 if legend else 0)
+    legend, legend_height = _legend(placed, width)
+    above = PADDING + 20 + (20 if time_label else 0) + legend_height
     bottom = above + sum(lane.height for lane in placed)
     canvas, top = begin(title, time_label, width, max(above + 60.0, bottom) + 28 + PADDING)
     if not legend:
         middle = canvas.height / 2 + 12
         canvas.text(width / 2, middle, "nothing happened", size=13, anchor="middle", colour=MUTED)
         return canvas
-    for entry in legend:
-        y = top + 20 * entry.row + 10
-        if entry.spanning:
-            _draw_span(canvas, entry.kind, entry.x, entry.x + 15, y - 6, 12)
+    for x, below, kind, spanning, label in legend:
+        y = top + below
+        if spanning:
+            _draw_span(canvas, kind, x, x + 15, y - 6, 12)
         else:
-            _draw_mark(canvas, entry.kind, entry.x + 7, y)
-        canvas.text(entry.x + 20, y + 4, entry.label, size=12, colour=MUTED)
+            _draw_mark(canvas, kind, x + 7, y)
+        canvas.text(x + 20, y + 4, label, size=12, colour=MUTED)
     for tick, label in zip(axis.ticks, axis.labels, strict=True):
         x = clock.x(tick)
         canvas.line([(x, above), (x, bottom)], colour=GRID)
@@ -179,22 +169,25 @@ def _place(lane: Lane, clock: _Clock) -> _Placed:
     return _Placed(lane.name, clusters, rows, any(mark.label for mark in marks))
 
 
-def _legend(lanes: Sequence[_Placed], width: float) -> list[_Entry]:
-    """The kinds that occur, each with its number and its place."""
+_Entry = tuple[float, float, str, bool, str]
+"""Where a kind stands in the legend, the kind, whether it takes time, and its label."""
+
+
+def _legend(lanes: Sequence[_Placed], width: float) -> tuple[list[_Entry], float]:
+    """The kinds that occur, and the height of all."""
     counts: Counter[tuple[str, bool]] = Counter()
     for lane in lanes:
         counts.update((span.kind, True) for row in lane.rows for span in row)
         counts.update((mark.kind, False) for cluster in lane.clusters for mark in cluster.marks)
-    entries: list[_Entry] = []
-    x, row = PADDING, 0
+    entries, x, y = list[_Entry](), PADDING, 10.0
     for (kind, spanning), count in sorted(counts.items(), key=lambda item: [*COLOURS].index(item[0][0])):
         label = f"{ellipsis(kind, width=140, size=12)} {count:,}"
         needed = 40 + text_width(label, 12)
         if entries and x + needed > width - PADDING:
-            x, row = PADDING, row + 1
-        entries.append(_Entry(x, row, kind, spanning, label))
+            x, y = PADDING, y + 20
+        entries.append((x, y, kind, spanning, label))
         x += needed
-    return entries
+    return entries, y + 20 if entries else 0.0
 
 
 def _draw_lane(canvas: Canvas, placed: _Placed, clock: _Clock, top: float, gutter: float) -> None:
@@ -207,7 +200,18 @@ def _draw_lane(canvas: Canvas, placed: _Placed, clock: _Clock, top: float, gutte
             with canvas.group(title=f"{span.kind}, {clock.say(span.start)} to {clock.say(span.end)}"):
                 _draw_span(canvas, span.kind, clock.x(span.start), clock.x(span.end), spans_top, SPAN_ROW - 4)
     if placed.labelled:
-        _draw_labels(canvas, placed, clock, y + 12)
+        # Names above their marks, the most important kinds first, then by time, where there is still room.
+        taken, right = list[tuple[float, float]](), clock.left + clock.width
+        for cluster in sorted(placed.clusters, key=lambda cluster: (RANK.get(cluster.kind, 2), cluster.x)):
+            first_label = next((mark.label for mark in cluster.marks if mark.label), "")
+            more = f", {len(cluster.marks) - 1} more" if len(cluster.marks) > 1 else ""
+            label = ellipsis(first_label, width=170, size=SMALL) + more
+            needed = text_width(label, SMALL)
+            start = max(clock.left - 4, min(cluster.x - 5, right - needed))
+            if first_label and not any(start < end + 12 and begin < start + needed + 12 for begin, end in taken):
+                taken.append((start, start + needed))
+                colour = COLOURS[cluster.kind] if cluster.kind in RANK else MUTED
+                canvas.text(start, y + 12, label, size=SMALL, colour=colour)
         y += LABEL_ROW
     for cluster in placed.clusters:
         first, last = cluster.marks[0], cluster.marks[-1]
@@ -232,23 +236,6 @@ def _draw_span(canvas: Canvas, kind: str, start: float, end: float, top: float, 
     width = end - start - 1
     canvas.draw("rect", x=start, y=top, width=width, height=height, rx=3, fill=COLOURS[kind], fill_opacity=0.22)
     canvas.draw("rect", x=start, y=top, width=2.5, height=height, rx=1, fill=COLOURS[kind])
-
-
-def _draw_labels(canvas: Canvas, placed: _Placed, clock: _Clock, baseline: float) -> None:
-    """Names above their marks, the most important kinds first, then by time, where there is still room."""
-    taken: list[tuple[float, float]] = []
-    right = clock.left + clock.width
-    for cluster in sorted(placed.clusters, key=lambda cluster: (RANK.get(cluster.kind, 2), cluster.x)):
-        first = next((mark.label for mark in cluster.marks if mark.label), "")
-        more = f", {len(cluster.marks) - 1} more" if len(cluster.marks) > 1 else ""
-        label = ellipsis(first, width=170, size=SMALL) + more
-        needed = text_width(label, SMALL)
-        start = max(clock.left - 4, min(cluster.x - 5, right - needed))
-        if not first or any(start < end + 12 and begin < start + needed + 12 for begin, end in taken):
-            continue
-        taken.append((start, start + needed))
-        colour = COLOURS[cluster.kind] if cluster.kind in RANK else MUTED
-        canvas.text(start, baseline, label, size=SMALL, colour=colour)
 
 
 def _draw_mark(canvas: Canvas, kind: str, x: float, y: float) -> None:

@@ -19,17 +19,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
+from typing import NamedTuple
 
 from agentfw.errors import UsageError
-from agentfw.report.axis import PADDING, SMALL, Axis, begin, ellipsis, exact_axis, nice_axis, number_labels, text_width
+from agentfw.report.axis import PADDING, SMALL, Axis, begin, ellipsis, make_axis, number_labels, text_width
 from agentfw.report.canvas import AXIS, FAINT, GRID, MUTED, SERIES, SURFACE, Canvas
 
-HOVERED = 150
-"""Maximum number of points, in total, that show their value on hover."""
-_DRAWN = 1000
-"""Points of a line, about, that are drawn. The picture isn't wide enough for more."""
-_MARKED = 12
-"""Points up to which each is marked. A line between two points would otherwise look like many."""
+HOVERED = 150  # points, in total, up to which each shows its value on hover
+_DRAWN = 1000  # points of a line, about, that are drawn. The picture isn't wide enough for more
+_MARKED = 12  # points up to which each is marked. A line between two points would otherwise look like many
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +71,10 @@ class _Plot:
         return self.top + (1 - max(-9.0, min(10.0, self.up.share(value)))) * self.height
 
 
-_Row = tuple[float, float, float, float]
-"""x, y, low and high. All but x can be NaN."""
+_Row = tuple[float, float, float, float]  # x, y, low and high. All but x can be NaN
 
 
-@dataclass(frozen=True, slots=True)
-class _Drawn:
+class _Drawn(NamedTuple):
     """A series ready for drawing: its rows by x, and its last value."""
 
     series: Series
@@ -105,20 +101,25 @@ def line_chart(
         middle = (top + height - PADDING) / 2
         canvas.text(width / 2, middle, "nothing to show yet", size=13, anchor="middle", colour=MUTED)
         return canvas
-    labels = [
-        " · ".join(filter(None, (ellipsis(line.series.name, width=160, size=12), value)))
-        for line, value in zip(drawn, number_labels([line.last for line in drawn]), strict=True)
-    ]
-    top = _legend(canvas, drawn, labels, top)
+    top = _legend(canvas, drawn, top)
     bottom = height - PADDING - 18 - (18 if x_label else 0)
     target = max(2, int((bottom - top) / 40))
-    up = exact_axis(*y_range, target=target) if y_range is not None else _vertical(drawn, target)
+    if y_range is not None:
+        up = make_axis(*y_range, target=target, exact=True)
+    else:
+        values = [value for line in drawn for row in line.rows for value in row[1:] if math.isfinite(value)]
+        low, high = min(values), max(values)
+        if 0 < low < high * 0.5:
+            low = 0.0
+        elif low * 0.5 > high > low:
+            high = 0.0
+        up = make_axis(low, high, target=target)
     left = PADDING + max(text_width(label, SMALL) for label in up.labels) + 8
     xs = [x for x, _ in points]
     whole = all(x == int(x) for x in xs)
-    across = exact_axis(min(xs), max(xs), target=int((width - left - PADDING) / 80), integral=whole)
+    across = make_axis(min(xs), max(xs), target=int((width - left - PADDING) / 80), exact=True, integral=whole)
     if len(across.ticks) < 2:
-        across = nice_axis(across.low, across.high, target=2, integral=whole)
+        across = make_axis(across.low, across.high, target=2, integral=whole)
     plot = _Plot(left, top + 10, width - left - PADDING, bottom - top - 10, across, up)
     _grid(canvas, plot, x_label)
     with canvas.group(clip=(plot.left - 6, plot.top - 6, plot.width + 12, plot.height + 12)):
@@ -131,30 +132,18 @@ def line_chart(
 
 
 def _prepare(series: Sequence[Series]) -> list[_Drawn]:
-    drawn, coloured = [], 0
+    drawn, coloured = list[_Drawn](), 0
     for one in series:
         missing = [math.nan] * len(one.y)
         across = one.x if one.x is not None else range(1, len(one.y) + 1)
         low, high = (missing if bound is None else bound for bound in (one.low, one.high))
         columns = (map(float, column) for column in (across, one.y, low, high))
         rows = sorted((row for row in zip(*columns, strict=True) if math.isfinite(row[0])), key=lambda row: row[0])
-        known = [y for _, y, _, _ in rows if math.isfinite(y)]
-        if known:
+        if known := [y for _, y, _, _ in rows if math.isfinite(y)]:
             colour = FAINT if one.quiet else SERIES[coloured % len(SERIES)]
             coloured += not one.quiet
             drawn.append(_Drawn(one, rows[:: 1 + len(rows) // _DRAWN], colour, known[-1]))
     return drawn
-
-
-def _vertical(drawn: Sequence[_Drawn], target: int) -> Axis:
-    """The axis of all values and bands, from zero if that is close."""
-    values = [value for line in drawn for row in line.rows for value in row[1:] if math.isfinite(value)]
-    low, high = min(values), max(values)
-    if 0 < low < high * 0.5:
-        low = 0.0
-    elif low * 0.5 > high > low:
-        high = 0.0
-    return nice_axis(low, high, target=target)
 
 
 def _grid(canvas: Canvas, plot: _Plot, x_label: str) -> None:
@@ -207,10 +196,11 @@ def _runs(rows: Sequence[_Row], columns: Sequence[int]) -> list[list[_Row]]:
     return [list(run) for known, run in by_known if known]
 
 
-def _legend(canvas: Canvas, drawn: Sequence[_Drawn], labels: Sequence[str], top: float) -> float:
+def _legend(canvas: Canvas, drawn: Sequence[_Drawn], top: float) -> float:
     """Names above the plot, each with the last value. Returns the new top of the plot."""
     x, y = PADDING, top + 14
-    for line, label in zip(drawn, labels, strict=True):
+    for line, value in zip(drawn, number_labels([line.last for line in drawn]), strict=True):
+        label = " · ".join(filter(None, (ellipsis(line.series.name, width=160, size=12), value)))
         label = ellipsis(label, width=canvas.width - 2 * PADDING - 24, size=12)
         needed = 22 + text_width(label, 12) + 18
         if x > PADDING and x + needed - 18 > canvas.width - PADDING:
@@ -221,8 +211,7 @@ def _legend(canvas: Canvas, drawn: Sequence[_Drawn], labels: Sequence[str], top:
     return y + 8
 
 
-BLOCK = "▇"
-STEPS = "▁▂▃▄▅▆▇█"
+_BLOCK, _STEPS = "▇", "▁▂▃▄▅▆▇█"
 
 
 def bars(values: Sequence[float], width: int = 8) -> str:
@@ -235,7 +224,7 @@ def bars(values: Sequence[float], width: int = 8) -> str:
     for value in values:
         known = math.isfinite(value)
         blocks = max(1, round(value / largest * width)) if known and value > 0 else 0
-        parts.append(f"{f'{value:.2f}' if known else '–'} {BLOCK * blocks}".rstrip())
+        parts.append(f"{f'{value:.2f}' if known else '–'} {_BLOCK * blocks}".rstrip())
     return "   ".join(parts)
 
 
@@ -246,12 +235,9 @@ def sparkline(values: Sequence[float], width: int | None = None) -> str:
         parts = ([value for value in values[start:end] if math.isfinite(value)] for start, end in pairwise(edges))
         values = [sum(part) / len(part) if part else math.nan for part in parts]
     finite = [value for value in values if math.isfinite(value)]
-    if not finite:
-        return " " * len(values)
-    low, high = min(finite), max(finite)
-    span = high - low
-    top = len(STEPS) - 1
+    low, top = min(finite, default=0.0), len(_STEPS) - 1
+    span = max(finite, default=0.0) - low
     return "".join(
-        " " if not math.isfinite(value) else STEPS[round((value - low) / span * top) if span else top // 2]
+        " " if not math.isfinite(value) else _STEPS[round((value - low) / span * top) if span else top // 2]
         for value in values
     )

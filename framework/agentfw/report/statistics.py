@@ -171,6 +171,8 @@ def bootstrap_ratio(numerators: Numbers, denominators: Numbers) -> Interval:
 
 def _interval(columns: Sequence[Floats], statistic: Statistic) -> Interval:
     """The statistic of some columns, whose rows are resampled, with its interval."""
+    from statistics import NormalDist
+
     import numpy as np
 
     known = ~np.any([np.isnan(column) for column in columns], axis=0)
@@ -188,7 +190,18 @@ def _interval(columns: Sequence[Floats], statistic: Statistic) -> Interval:
     usable = usable[~np.isnan(usable)]
     low = high = math.nan
     if count > 1 and len(usable):
-        tail = _tail(count)
+        # The share of resamples to cut off on each side. The plain 2.5% is right for many values. A resample of n
+        # values has only (n - 1) / n of their variance, and few values need Student's t. Cutting off less corrects for
+        # both. Student's t is by a Cornish-Fisher expansion: scipy isn't part of the base install.
+        normal = NormalDist()
+        z, freedom = normal.inv_cdf(0.975), count - 1
+        student = (
+            z
+            + (z**3 + z) / (4 * freedom)
+            + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+            + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * freedom**3)
+        )
+        tail = normal.cdf(-student * math.sqrt(count / freedom))
         low, high = map(float, np.quantile(usable, [tail, 1 - tail]))
     return Interval(estimate, low, high, count, len(known) - count)
 
@@ -214,44 +227,20 @@ def paired_difference(a: Mapping[str, float] | Numbers, b: Mapping[str, float] |
         text = f"values paired by position need equal lengths, not {len(a)} and {len(b)}"
         raise UsageError(text, fix="give mappings from id to value: ids that only one side has are then skipped")
     differences = _vector(a, "a") - _vector(b, "b")
-    return PairedDifference(bootstrap(differences), _sign_flip(differences[~np.isnan(differences)]), unpaired)
-
-
-def _sign_flip(differences: Floats) -> float:
-    import numpy as np
-
+    interval, differences = bootstrap(differences), differences[~np.isnan(differences)]
     count = len(differences)
     # Sums of the same numbers in another order differ in the last digits. Treat them as equal.
     observed = abs(float(differences.sum())) - 1e-12 * float(np.abs(differences).sum())
     if count <= EXACT_PAIRS:
         tosses = (np.arange(2**count)[:, None] >> np.arange(count)) & 1
-        return float(np.mean(np.abs((1.0 - 2.0 * tosses) @ differences) >= observed))
+        p_value = float(np.mean(np.abs((1.0 - 2.0 * tosses) @ differences) >= observed))
+        return PairedDifference(interval, p_value, unpaired)
     generator, at_once = np.random.default_rng([SEED, 1]), max(1, BLOCK // count)
     as_far = 0
     for start in range(0, FLIPS, at_once):
         signs = 1.0 - 2.0 * generator.integers(0, 2, (min(at_once, FLIPS - start), count), dtype=np.int8)
         as_far += int(np.count_nonzero(np.abs(signs @ differences) >= observed))
-    return (as_far + 1) / (FLIPS + 1)
-
-
-def _tail(count: int) -> float:
-    """The share of resamples to cut off on each side.
-
-    The plain 2.5% is right for many values. A resample of n values has only (n - 1) / n of their variance,
-    and few values need Student's t. Cutting off less corrects for both.
-    """
-    from statistics import NormalDist
-
-    normal = NormalDist()
-    z, freedom = normal.inv_cdf(0.975), count - 1
-    # Student's t by a Cornish-Fisher expansion: scipy isn't part of the base install.
-    student = (
-        z
-        + (z**3 + z) / (4 * freedom)
-        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
-        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * freedom**3)
-    )
-    return normal.cdf(-student * math.sqrt(count / freedom))
+    return PairedDifference(interval, (as_far + 1) / (FLIPS + 1), unpaired)
 
 
 def _vector(values: Any, name: str) -> Floats:

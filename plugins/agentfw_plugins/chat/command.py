@@ -73,8 +73,7 @@ def chat(user: str, runs: Path, fresh: bool, out: Out, **given: Any) -> None:
 
 
 async def _talk(live: LiveRun, user: str, screen: Screen, out: Out) -> None:
-    from .commands import from_pipe, from_terminal, talk_by_lines
-    from .conversation import Conversation, TerminalScreen
+    from .conversation import Conversation, TerminalScreen, from_pipe, from_terminal, talk_by_lines
 
     async with live:
         for session in list(live.sessions.values()):

@@ -1,22 +1,33 @@
 """A conversation of a person with a policy: one session of a live run, whose tools are called here.
 
 What is said is on disk before it is answered. When the conversation ends, it is scored and learned from.
+
+A line that begins with a slash is a command, such as `/good`. `//` at the beginning stands for a slash. The lines come
+from a terminal, or from a pipe, so that a conversation can be scripted. One that ends with a backslash goes on in the
+next.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from queue import SimpleQueue
+from typing import IO, Any, NamedTuple
 
 from agentfw import Message, Session
 from agentfw.episode import Call
-from agentfw.errors import UsageError
+from agentfw.errors import AgentfwError, UsageError
 from agentfw.printing.out import Out, width_of
-from agentfw.runs import LiveRun
+from agentfw.runs import LiveRun, Question, make_private
 
 from ..protocols.chat import arguments
 
@@ -60,8 +71,7 @@ class Conversation:
 
     def __init__(self, live: LiveRun, user: str, screen: Screen) -> None:
         self.live, self.user, self.screen = live, user, screen
-        self.messages: list[Message] = []
-        """The conversation as it goes on, without what was taken back."""
+        self.messages: list[Message] = []  # the conversation as it goes on, without what was taken back
         self._turns: list[int] = []  # the turn of each answer in it
         self._stopped: list[tuple[int, list[Message]]] = []
         """Messages whose answer was stopped, with the partial answer and its place in the conversation."""
@@ -130,10 +140,7 @@ class Conversation:
         await self.live.keep(self.session)
 
     async def undo(self) -> str:
-        """Take back the last thing said and what was answered. Returns what was said.
-
-        The record keeps both: the conversation goes on from an earlier message.
-        """
+        """Take back the last thing said and what was answered. Returns what was said. The record keeps both."""
         places = [index for index, message in enumerate(self.messages) if message.role == "user"]
         if not places:
             raise UsageError("there is nothing to take back", fix="say something first")
@@ -175,3 +182,213 @@ class Conversation:
 def _brief(text: str, longest: int = 300) -> str:
     line = " ".join(text.split())
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
+
+
+class Command(NamedTuple):
+    """What can be typed for a command, and what it does."""
+
+    usage: str
+    summary: str
+    needs_words: bool = False
+
+
+COMMANDS = {
+    "good": Command("/good [WHY]", "Rate the last answer as good."),
+    "bad": Command("/bad [WHY]", "Rate the last answer as bad."),
+    "edit": Command("/edit ANSWER", "Replace the last answer by the one that should have been given.", True),
+    "undo": Command("/undo", "Take back the last thing you said, and its answer."),
+    "remember": Command("/remember TEXT", "Let the memories learn this.", True),
+    "forget": Command("/forget", "Delete what the memories know of you."),
+    "why": Command("/why", "Show what was remembered, and why."),
+    "history": Command("/history", "Show the conversation."),
+    "new": Command("/new", "End the conversation, so that it is learned from, and begin another."),
+    "help": Command("/help", "Show the commands."),
+}
+
+
+async def obey(conversation: Conversation, line: str) -> list[str]:
+    """Carry out a command. Returns the lines to show."""
+    name, _, words = line[1:].partition(" ")
+    command, words, live = COMMANDS.get(name), words.strip(), conversation.live
+    if command is None:
+        known = ", ".join(f"/{one}" for one in (*COMMANDS, "quit"))
+        raise UsageError(f"there is no command /{name}", fix=f"known: {known}")
+    if command.needs_words and not words:
+        raise UsageError(f"/{name} needs words", fix=command.usage)
+    match name:
+        case "good":
+            await conversation.rate(1.0, words)
+            return ["noted: good"]
+        case "bad":
+            await conversation.rate(-1.0, words)
+            return ["noted: bad" if words else "noted: bad; `/bad WHY` says why"]
+        case "edit":
+            await conversation.correct(words)
+            return ["noted: the conversation goes on with this answer"]
+        case "undo":
+            return [f"taken back: {await conversation.undo()}"]
+        case "remember":
+            conversation.session.remember(words)
+            await live.keep(conversation.session)
+            learned = "noted: it is learned when the conversation ends"
+            return [learned if live.assembly.memories else "noted; there is no --memory to learn it"]
+        case "forget":
+            deleted = await live.forget(conversation.user)
+            counts = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in deleted.items() if count)
+            stays = f"nothing said so far is learned again; the words themselves stay in {live.folder.path}"
+            return [f"deleted from the memories: {counts or 'nothing was there'}", stays]
+        case "why":
+            return list(_why(conversation)) or ["nothing was remembered in this conversation"]
+        case "history":
+            said = list(conversation.history())
+            return list(_told(said)) if said else ["nothing was said yet"]
+        case "new":
+            reward = await conversation.end()
+            return ["a new conversation" if reward is None else f"ended with reward {reward:g}; a new conversation"]
+    shown = [(one.usage, one.summary) for one in COMMANDS.values()]
+    width = max(len(usage) for usage, _ in shown)
+    return [f"{usage:{width}}  {summary}" for usage, summary in (*shown, ("/quit", "End the conversation, and leave."))]
+
+
+def _why(conversation: Conversation) -> Iterator[str]:
+    for one in conversation.recalled():
+        yield f"{one['score']:z.2f}  {one['text']}"
+        reasons = [(name, why) for name, why in one["why"].items() if why and isinstance(why, (str, int, float))]
+        if reasons:
+            told = (f"{name} {why:z.2f}" if isinstance(why, float) else f"{name} {why}" for name, why in reasons)
+            yield "      " + "  ".join(told)
+
+
+def _told(history: Sequence[tuple[Message, bool]]) -> Iterator[str]:
+    for message, stopped in history:
+        who = {"user": "you", "assistant": "agent"}.get(message.role, message.role) + (" (stopped)" if stopped else "")
+        if message.content:
+            yield f"{who}: {message.content}"
+        for call in message.calls:
+            yield f"{who}: → {call.name}({arguments(call)})"
+
+
+async def talk_by_lines(conversation: Conversation, ask: Callable[[str], str], out: Out) -> None:
+    """Have each line answered or obeyed. `ask` waits for the next one, and raises EOFError at the end. In a terminal,
+    Ctrl-C stops the answer in progress, and the conversation goes on after an error."""
+    lines, loop, in_terminal = _Lines(ask), asyncio.get_running_loop(), isinstance(conversation.screen, TerminalScreen)
+    questions, replies = conversation.live.assembly.decisions.questions, set[asyncio.Task[None]]()
+    work: asyncio.Task[None] | None = None
+
+    async def reply(question: Question) -> None:
+        questions.take_line(question.number, await lines.next() or "")
+
+    def listen(question: Question) -> None:
+        conversation.screen.aside(f"{question.text} [y/N]")
+        replies.add(asyncio.create_task(reply(question)))
+
+    def stop() -> None:
+        if work is None or not work.cancel():
+            conversation.screen.aside("Ctrl-D ends the conversation")
+
+    questions.listeners.append(listen)
+    if in_terminal:
+        loop.add_signal_handler(signal.SIGINT, stop)
+    try:
+        while (entry := await lines.next()) is not None and entry.strip() not in ("/quit", "/exit"):
+            if not entry.strip():
+                continue
+            work = asyncio.create_task(_take(conversation, entry, out))
+            await asyncio.wait({work})
+            for waiting in replies:
+                waiting.cancel()
+            replies.clear()
+            try:
+                work.result()
+            except asyncio.CancelledError:
+                conversation.screen.aside("stopped")
+            except AgentfwError as error:
+                if not in_terminal and not isinstance(error, UsageError):
+                    raise
+                out.error(error.message, error.fix)
+    finally:
+        if work is not None and not work.done():
+            work.cancel()
+            await asyncio.wait({work})
+        if in_terminal:
+            loop.remove_signal_handler(signal.SIGINT)
+
+
+async def _take(conversation: Conversation, entry: str, out: Out) -> None:
+    if entry.startswith("//") or not entry.startswith("/"):
+        await conversation.say(entry.removeprefix("/"))
+        return
+    for line in await obey(conversation, entry):
+        if out.json:
+            out.note(line)
+        else:
+            out.words(f"{line}\n")  # written at once, as the answers are
+
+
+class _Lines:
+    """What is typed, read by a thread for which nobody waits: after Ctrl-C it may read for ever."""
+
+    def __init__(self, ask: Callable[[str], str]) -> None:
+        self._ask, self._loop = ask, asyncio.get_running_loop()
+        self._wanted = SimpleQueue[asyncio.Future[str | None]]()
+        self._reading: asyncio.Future[str | None] | None = None
+        self._one_at_a_time = asyncio.Lock()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    async def next(self) -> str | None:
+        """The next line. None at the end. Whoever is cancelled leaves the line that is being typed to the next."""
+        async with self._one_at_a_time:
+            if self._reading is None:
+                self._reading = self._loop.create_future()
+                self._wanted.put(self._reading)
+            if (line := await asyncio.shield(self._reading)) is not None:
+                self._reading = None
+            return line
+
+    def _read(self) -> None:
+        with suppress(RuntimeError):  # the loop may be closed by then
+            while True:
+                wanted, parts = self._wanted.get(), list[str]()
+                with suppress(EOFError):
+                    parts.append(self._ask("> "))
+                    while parts[-1].endswith("\\"):
+                        parts[-1] = parts[-1][:-1]
+                        parts.append(self._ask("  "))
+                self._loop.call_soon_threadsafe(wanted.set_result, "\n".join(parts) if parts else None)
+
+
+def from_pipe(source: IO[str]) -> Callable[[str], str]:
+    """Asks a file or pipe for its lines."""
+
+    def ask(prompt: str) -> str:
+        if not (line := source.readline()):
+            raise EOFError
+        return line.rstrip("\r\n")
+
+    return ask
+
+
+@contextmanager
+def from_terminal(history: Path) -> Iterator[Callable[[str], str]]:
+    """Asks a person, who can recall what was typed before with the arrow keys."""
+    import readline
+    import termios
+
+    make_private(history)
+    with suppress(OSError):  # libedit doesn't read an empty file
+        readline.read_history_file(history)
+
+    def ask(prompt: str) -> str:
+        try:
+            line = input(prompt)
+        except EOFError:
+            sys.stdout.write("\n")
+            raise
+        readline.write_history_file(history)
+        return line
+
+    as_it_was = termios.tcgetattr(sys.stdin)
+    try:
+        yield ask
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, as_it_was)  # a thread may still be reading a line

@@ -66,11 +66,9 @@ class BudgetSettings(Limits):
 
 
 class Limit(NamedTuple):
-    whose: str
-    """`user`, `key` or `run`."""
+    whose: str  # `user`, `key` or `run`
     name: str
-    period: str
-    """`day`, `month`, or empty for ever."""
+    period: str  # `day`, `month`, or empty for ever
     unit: str
     most: float
     setting: str

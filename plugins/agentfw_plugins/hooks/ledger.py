@@ -34,8 +34,7 @@ class Account(NamedTuple):
     """Whose an answer is."""
 
     user: str = ""
-    key: str = ""
-    """The name of the gateway's key that its request came with."""
+    key: str = ""  # the name of the gateway's key that its request came with
     session: str = ""
     book: str = ""
     """The run whose budget it counts for. Empty for all gateways and chats of the directory together."""
@@ -48,8 +47,7 @@ class Row(NamedTuple):
     requests: int
     estimated: int
     """How many of them no server has counted: their tokens and costs are reckoned by the length of the texts."""
-    unpriced: int
-    """How many of them have no price that is known. Their costs are in no sum."""
+    unpriced: int  # how many of them have no price that is known. Their costs are in no sum
     prompt: int
     cached: int
     """Prompt tokens that were read from a cache, and the ones that were written to it; `prompt` includes both."""

@@ -15,7 +15,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -135,16 +135,21 @@ class MLflowTracker(Tracker):
         with _alone(store):
             self._client = _client(store)
             experiment = self._experiment(artifacts)
-        known = self._earlier(folder / "mlflow-run.json", store)
-        if known is None:
+        from mlflow.entities import Param  # not before `_client`
+        from mlflow.exceptions import MlflowException
+
+        note, known = folder / "mlflow-run.json", None
+        with suppress(OSError, ValueError, KeyError, TypeError, MlflowException):  # none, or deleted from the store
+            kept = json.loads(note.read_text("utf-8"))
+            if kept["store"] == store:
+                known = self._client.get_run(kept["run"])
+        if known is None or known.info.lifecycle_stage != "active":
             created = self._client.create_run(experiment, run_name=run)
             self._run, params = created.info.run_id, set()
-            write_whole(folder / "mlflow-run.json", json.dumps({"store": store, "run": self._run}) + "\n")
+            write_whole(note, json.dumps({"store": store, "run": self._run}) + "\n")
         else:
             self._run, params = known.info.run_id, set(known.data.params)
             self._client.update_run(self._run, status="RUNNING")
-        from mlflow.entities import Param  # not before `_client`
-
         named = {_name(key): value[:_LONGEST_VALUE] for key, value in _flat(settings)}
         new = [Param(key, value) for key, value in named.items() if key not in params]  # they can't be changed
         for start in range(0, len(new), _MOST_AT_ONCE):
@@ -169,17 +174,6 @@ class MLflowTracker(Tracker):
         client, self._client = self._client, None
         if client is not None and self._run:
             client.set_terminated(self._run, status)
-
-    def _earlier(self, note: Path, store: str) -> Any:
-        """The MLflow run of this run in this store, if there is one."""
-        from mlflow.exceptions import MlflowException
-
-        try:
-            kept = json.loads(note.read_text("utf-8"))
-            run = self._client.get_run(kept["run"]) if kept["store"] == store else None
-        except (OSError, ValueError, KeyError, TypeError, MlflowException):
-            return None  # none, or deleted from the store
-        return run if run is not None and run.info.lifecycle_stage == "active" else None
 
     def _experiment(self, artifacts: str | None) -> str:
         from mlflow.exceptions import MlflowException

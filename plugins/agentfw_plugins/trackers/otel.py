@@ -73,45 +73,54 @@ class OtelTracker(Tracker):
         """Does nothing: metrics aren't spans. The run's folder and other trackers have them."""
 
     def trace(self, operation: Operation) -> None:
-        from opentelemetry.trace import NonRecordingSpan
+        """Send a span of what took time, below that of its episode."""
+        from opentelemetry.trace import NonRecordingSpan, SpanKind, set_span_in_context
 
+        root, kind, name = self._root(operation), SpanKind.INTERNAL, operation.name
+        attributes: dict[str, Any]
         match operation:
             case PlayedEpisode():
-                root = self._root(operation)
-                root.set_attributes({f"agentfw.outcome.{name}": value for name, value in operation.outcome.items()})
+                root.set_attributes({f"agentfw.outcome.{figure}": value for figure, value in operation.outcome.items()})
                 self._end(root, operation)
                 # Its scores still need its place in the trace, and nothing else of it.
                 self._roots[operation.task] = NonRecordingSpan(root.get_span_context())
+                return
             case PolicyCall():
-                self._policy_call(operation)
+                does, kind, attributes = "chat", SpanKind.CLIENT, self._of_call(operation)
+                name = attributes["gen_ai.request.model"]
             case ToolCall():
-                name = operation.name
-                attributes = {**self._about("execute_tool"), "gen_ai.tool.name": name, "gen_ai.tool.type": "function"}
+                does, attributes = "execute_tool", {"gen_ai.tool.name": name, "gen_ai.tool.type": "function"}
                 if self.settings.content:
                     attributes["gen_ai.tool.call.arguments"] = json.dumps(operation.arguments, default=str)
                     attributes["gen_ai.tool.call.result"] = operation.answer
-                self._span(operation, f"execute_tool {name}", attributes)
             case Recall():
-                attributes = {**self._about("retrieval"), "gen_ai.data_source.id": operation.name}
-                attributes["agentfw.recalled"] = len(operation.found)
+                does, found = "retrieval", operation.found
+                attributes = {"gen_ai.data_source.id": name, "agentfw.recalled": len(found)}
                 if self.settings.content:
-                    documents = [{"content": found.text, "score": found.score} for found in operation.found]
                     attributes["gen_ai.retrieval.query.text"] = operation.query.text
+                    documents = [{"content": one.text, "score": one.score} for one in found]
                     attributes["gen_ai.retrieval.documents"] = json.dumps(documents)
-                self._span(operation, f"retrieval {operation.name}", attributes)
             case Scoring():
-                used = Usage.total(score.usage for score in operation.scores)
-                attributes = {**self._about("evaluate"), **(_usage(used) if used.tokens else {})}
-                span = self._span(operation, f"evaluate {operation.name}", attributes, end=False)
-                for score in operation.scores:
-                    figure = {
-                        f"{_EVALUATION}.name": score.component,
-                        f"{_EVALUATION}.score.value": float(score.value),
-                        "agentfw.round": score.round,
-                        "agentfw.turn": score.turn,
-                    }
-                    span.add_event(f"{_EVALUATION}.result", _known(figure), _nanoseconds(operation.ended))
-                self._end(span, operation)
+                does, used = "evaluate", Usage.total(score.usage for score in operation.scores)
+                attributes = _usage(used) if used.tokens else {}
+            case _:
+                return
+        span: Span = self._tracer.start_span(
+            f"{does} {name}",
+            context=set_span_in_context(root),
+            attributes=_known({**self._about(does), **attributes}),
+            start_time=_nanoseconds(operation.began),
+            kind=kind,
+        )
+        for score in operation.scores if isinstance(operation, Scoring) else ():
+            figure = {
+                f"{_EVALUATION}.name": score.component,
+                f"{_EVALUATION}.score.value": float(score.value),
+                "agentfw.round": score.round,
+                "agentfw.turn": score.turn,
+            }
+            span.add_event(f"{_EVALUATION}.result", _known(figure), _nanoseconds(operation.ended))
+        self._end(span, operation)
 
     def close(self) -> None:
         provider, self._provider = self._provider, None
@@ -126,15 +135,10 @@ class OtelTracker(Tracker):
                     fix="start a collector there, or set tracker.otel.endpoint",
                 )
 
-    # -- one span for each operation -----------------------------------------------------------------------------------
-
-    def _policy_call(self, call: PolicyCall) -> None:
-        from opentelemetry.trace import SpanKind
-
+    def _of_call(self, call: PolicyCall) -> dict[str, Any]:
         generation, settings = call.generation, self._policy.get("settings", {})
         model = str(settings.get("model") or (generation and generation.version) or call.name)
         attributes: dict[str, Any] = {
-            **self._about("chat"),
             "gen_ai.request.model": model,
             "gen_ai.request.temperature": call.sampling.temperature,
             "gen_ai.request.top_p": call.sampling.top_p,
@@ -154,9 +158,7 @@ class OtelTracker(Tracker):
             if generation is not None:
                 said = _message(Message("assistant", generation.text, generation.calls))
                 attributes["gen_ai.output.messages"] = json.dumps([{**said, "finish_reason": generation.finish}])
-        self._span(call, f"chat {model}", attributes, kind=SpanKind.CLIENT)
-
-    # -- spans in general ----------------------------------------------------------------------------------------------
+        return attributes
 
     def _about(self, operation: str) -> dict[str, Any]:
         return {"gen_ai.operation.name": operation, "gen_ai.provider.name": self._policy["name"]}
@@ -174,28 +176,9 @@ class OtelTracker(Tracker):
                 "agentfw.environment": self._environment,
                 "agentfw.split": task.split,
             }
-            began = _nanoseconds(operation.began)
-            root = self._tracer.start_span(
-                f"invoke_agent {self._policy['name']}", attributes=attributes, start_time=began
-            )
-            self._roots[task] = root
+            name, began = f"invoke_agent {self._policy['name']}", _nanoseconds(operation.began)
+            root = self._roots[task] = self._tracer.start_span(name, attributes=attributes, start_time=began)
         return root
-
-    def _span(
-        self, operation: Operation, name: str, attributes: Mapping[str, Any], *, end: bool = True, **more: Any
-    ) -> Span:
-        from opentelemetry.trace import set_span_in_context
-
-        span: Span = self._tracer.start_span(
-            name,
-            context=set_span_in_context(self._root(operation)),
-            attributes=_known(attributes),
-            start_time=_nanoseconds(operation.began),
-            **more,
-        )
-        if end:
-            self._end(span, operation)
-        return span
 
     def _end(self, span: Span, operation: Operation) -> None:
         from opentelemetry.trace import Status, StatusCode

@@ -23,6 +23,7 @@ from agentfw.errors import UsageError
 from agentfw.runs import Journal, read_journal
 
 FILE, FINDINGS = "annotations.jsonl", "findings.jsonl"
+KINDS = ("star", "tag", "untag", "note", "rating", "correction")
 RATINGS = range(1, 6)
 _LONGEST = 100_000  # characters of a note or a correction
 
@@ -30,12 +31,10 @@ _LONGEST = 100_000  # characters of a note or a correction
 class Target(NamedTuple):
     """What something is said about. Without an episode, it is the run, and without a turn, the whole episode."""
 
-    place: str
-    """The folder of its evaluation or its rollouts, below that of the run."""
+    place: str  # the folder of its evaluation or its rollouts, below that of the run
     episode: str
     turn: int | None
-    user: str
-    """Whose episode it is. What is said of it is forgotten with them."""
+    user: str  # whose episode it is. What is said of it is forgotten with them
 
 
 @dataclass
@@ -45,27 +44,11 @@ class Marks:
     star: bool = False
     tags: list[str] = field(default_factory=list)
     note: str = ""
-    rating: int | None = None
-    """From 1, bad, to 5, good."""
+    rating: int | None = None  # from 1, bad, to 5, good
     correction: str = ""
     findings: dict[str, str] = field(default_factory=dict)
     """What scans have found in it, by the name of the scan."""
-    at: float = 0.0
-    """When it was last rated, corrected or noted, in seconds since 1970."""
-
-    def take(self, kind: str, value: str, at: float) -> None:
-        if kind == "star":
-            self.star = bool(value)
-        elif kind == "tag":
-            self.tags = [*(tag for tag in self.tags if tag != value), value]
-        elif kind == "untag":
-            self.tags = [tag for tag in self.tags if tag != value]
-        elif kind == "note":
-            self.note, self.at = value, at
-        elif kind == "rating":
-            self.rating, self.at = int(value) if value else None, at
-        elif kind == "correction":
-            self.correction, self.at = value, at
+    at: float = 0.0  # when it was last rated, corrected or noted, in seconds since 1970
 
     def has(self, what: str) -> bool:
         """Whether it has a `star`, a `note`, a `rating`, the tag of this name, or a finding of this scan."""
@@ -77,14 +60,13 @@ class Marks:
         return self.rating is not None or bool(self.correction)
 
 
-Annotations = Mapping[tuple[str, str, int | None], Marks]
-"""What is said in a run, by place, episode and turn."""
+Annotations = Mapping[tuple[str, str, int | None], Marks]  # what is said in a run, by place, episode and turn
 
 
 def annotate(run: Path, target: Target, kind: str, value: str) -> None:
     """Say something. It is on disk when this returns."""
     value = value.strip()
-    if kind not in ("star", "tag", "untag", "note", "rating", "correction"):
+    if kind not in KINDS:
         raise UsageError(f"nothing is annotated with a {kind}", fix="use a star, tag, note, rating or correction")
     if kind == "rating" and value and value not in map(str, RATINGS):
         raise UsageError(f"{value} is no rating", fix="rate from 1, bad, to 5, good")
@@ -116,7 +98,21 @@ def _read(run: Path, changed: tuple[tuple[int, int], ...]) -> Annotations:
     found: dict[tuple[str, str, int | None], Marks] = {}
     for line in read_journal(run / FILE):
         marks = found.setdefault((line["place"], line["episode"], line["turn"]), Marks())
-        marks.take(str(line["kind"]), str(line["value"]), float(line["at"]))
+        kind, value = str(line["kind"]), str(line["value"])
+        if kind == "star":
+            marks.star = bool(value)
+        elif kind == "tag":
+            marks.tags = [*(tag for tag in marks.tags if tag != value), value]
+        elif kind == "untag":
+            marks.tags = [tag for tag in marks.tags if tag != value]
+        else:
+            marks.at = float(line["at"])
+        if kind == "note":
+            marks.note = value
+        elif kind == "rating":
+            marks.rating = int(value) if value else None
+        elif kind == "correction":
+            marks.correction = value
     for line in read_journal(run / FINDINGS):
         findings = found.setdefault((line["place"], line["episode"], line["turn"]), Marks()).findings
         findings.pop(line["scan"], None)

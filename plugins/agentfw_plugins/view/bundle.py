@@ -13,6 +13,7 @@ from agentfw import Host
 from agentfw.errors import StorageError, UsageError
 from agentfw.runs import make_folder
 
+from .difference import turn_pairs
 from .episode_view import EpisodeView
 from .index import Index
 from .pages import Links, Pages, before
@@ -27,8 +28,7 @@ class _FileLinks(Links):
 
     def __init__(self) -> None:
         super().__init__()
-        self.pairs: set[str] = set()
-        """The pages of pairs that there are."""
+        self.pairs: set[str] = set()  # the pages of pairs that there are
 
     def at(self, path: str) -> str:
         return "index.html"
@@ -76,7 +76,8 @@ def write_bundle(
             earlier = before(row, tasks[task]) if row["stage"] != "rollout" else None
             if earlier is not None:
                 links.pairs.add(_pair_name(earlier, row))
-                _write(folder / _pair_name(earlier, row), pages.pair(EpisodeView.read(index, earlier, rows), view))
+                left, name = EpisodeView.read(index, earlier, rows), _pair_name(earlier, row)
+                _write(folder / name, pages.filled("pair.html", left=left, right=view, pairs=turn_pairs(left, view)))
             steps = steps_of(index, view, rows, links.episode, there)
             _write(folder / f"{_name(row)}.html", pages.episode(view, tasks[task], steps))
             _write(folder / f"{_name(row)}.jsonl", view.raw)

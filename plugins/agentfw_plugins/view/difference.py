@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import zip_longest
 from statistics import median_low
@@ -26,16 +25,13 @@ class Part(NamedTuple):
     differs: bool
 
 
-@dataclass
-class TurnPair:
+class TurnPair(NamedTuple):
     """The same turn of two episodes."""
 
     left: ShownTurn | None
     right: ShownTurn | None
     read: tuple[list[Part], list[Part]]
     said: tuple[list[Part], list[Part]]
-    is_first: bool = False
-    """Whether it is the first one that differs."""
 
     @property
     def recalled_the_same(self) -> bool:
@@ -47,8 +43,7 @@ class TurnPair:
         return any(part.differs for side in (*self.read, *self.said) for part in side)
 
 
-@dataclass(frozen=True)
-class Side:
+class Side(NamedTuple):
     """What is compared: a run, or an evaluation of it."""
 
     name: str
@@ -57,8 +52,7 @@ class Side:
     rows: Sequence[Row]
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(NamedTuple):
     """The episodes of one task, with their values of the figure that is compared. None where one wasn't measured."""
 
     left: Row
@@ -73,13 +67,19 @@ class Pair:
 
 def turn_pairs(left: EpisodeView, right: EpisodeView) -> list[TurnPair]:
     """The turns of two episodes, the first with the first."""
-    found = [
-        TurnPair(one, other, marked(_read(one), _read(other)), marked(_done(one), _done(other)))
+
+    def read(shown: ShownTurn | None) -> str:
+        return "" if shown is None else "\n".join(message.content for message in shown.read)
+
+    def done(shown: ShownTurn | None) -> str:
+        if shown is None:
+            return ""
+        return "\n".join([*([shown.said] if shown.said.strip() else []), *map(str, shown.calls)])
+
+    return [
+        TurnPair(one, other, marked(read(one), read(other)), marked(done(one), done(other)))
         for one, other in zip_longest(left.turns, right.turns)
     ]
-    for first in [pair for pair in found if pair.differs][:1]:
-        first.is_first = True
-    return found
 
 
 def marked(left: str, right: str) -> tuple[list[Part], list[Part]]:
@@ -107,12 +107,12 @@ def _differing(first: Sequence[str], second: Sequence[str]) -> Iterator[tuple[bo
 
 def pairs_of(left: Side, right: Side, figure: str) -> list[Pair]:
     """The tasks that both have, the most changed first."""
-    known = {_key(row): row for row in left.rows}
-    found = [
-        Pair(known[key], row, known[key]["figures"].get(figure), row["figures"].get(figure))
-        for row in right.rows
-        if (key := _key(row)) in known and row["task"] is not None
-    ]
+    known = {(row["environment"], row["task"], row["sample"]): row for row in left.rows}
+    found = []
+    for row in right.rows:
+        same = known.get((row["environment"], row["task"], row["sample"]))
+        if same is not None and row["task"] is not None:
+            found.append(Pair(same, row, same["figures"].get(figure), row["figures"].get(figure)))
     return sorted(found, key=lambda pair: -abs(pair.change or 0.0))
 
 
@@ -125,18 +125,3 @@ def remarkable(pairs: Sequence[Pair], better: str) -> list[tuple[str, Pair]]:
     lowest, highest = ("worst", "best") if better else ("lowest", "highest")
     middle = in_order[median_low(range(len(in_order)))]
     return [("most changed", measured[0]), (lowest, in_order[0]), ("median", middle), (highest, in_order[-1])]
-
-
-def _key(row: Row) -> tuple[object, ...]:
-    return row["environment"], row["task"], row["sample"]
-
-
-def _read(shown: ShownTurn | None) -> str:
-    return "" if shown is None else "\n".join(message.content for message in shown.read)
-
-
-def _done(shown: ShownTurn | None) -> str:
-    """What was said, and the calls with their arguments, one a line."""
-    if shown is None:
-        return ""
-    return "\n".join([*([shown.said] if shown.said.strip() else []), *map(str, shown.calls)])

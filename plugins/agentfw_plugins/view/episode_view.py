@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from agentfw import Episode, Turn
 from agentfw.episode import Call, Event, Measure, Message
@@ -28,8 +28,7 @@ from .search import Row
 _BETWEEN = ("seen", "memory", "hook")  # kinds of events that are shown in a place of their own
 
 
-@dataclass(frozen=True)
-class Argument:
+class Argument(NamedTuple):
     """An argument of a call. It is doubtful if the refusal names it or its value."""
 
     name: str
@@ -37,14 +36,12 @@ class Argument:
     is_doubtful: bool
 
 
-@dataclass(frozen=True)
-class ShownCall:
+class ShownCall(NamedTuple):
     """A call with what came of it."""
 
     name: str
     arguments: list[Argument]
-    problem: str
-    """Why it was refused, or how it failed."""
+    problem: str  # why it was refused, or how it failed
     answer: str | None
     id: str
 
@@ -52,20 +49,15 @@ class ShownCall:
         return f"{self.name}({', '.join(f'{one.name}={one.value}' for one in self.arguments)})"
 
 
-@dataclass(frozen=True)
-class ShownScore:
-    """A score with the reward model that gave it."""
+class ShownScore(NamedTuple):
+    """A score, as a line of the metrics has it."""
 
     component: str
     track: str
     value: float
-    weight: float
     round: int | None
     turn: int | None
-
-    @property
-    def counts(self) -> float:
-        return self.weight * self.value
+    weight: float
 
 
 @dataclass
@@ -73,20 +65,17 @@ class ShownTurn:
     """One answer of the policy."""
 
     turn: Turn
-    new: list[tuple[int, Message]]
-    """The messages that no turn before it was shown, with their places."""
+    new: list[tuple[int, Message]]  # the messages that no turn before it was shown, with their places
     said: str
     calls: list[ShownCall]
-    events: list[Event] = field(default_factory=list)
-    """What happened from its beginning to that of the next."""
+    events: list[Event] = field(default_factory=list)  # what happened from its beginning to that of the next
     recalled: list[Mapping[str, Any]] = field(default_factory=list)
     feedback: list[Mapping[str, Any]] = field(default_factory=list)
     """What somebody thinks of the answer, one after the other."""
     measures: list[Measure] = field(default_factory=list)
     scores: list[ShownScore] = field(default_factory=list)
     advantage: float | None = None
-    failed: list[Event] = field(default_factory=list)
-    """The requests before it that weren't answered."""
+    failed: list[Event] = field(default_factory=list)  # the requests before it that weren't answered
 
     @property
     def read(self) -> list[Message]:
@@ -112,15 +101,12 @@ class EpisodeView:
     raw: str
     metrics: Mapping[str, Any]
     problem: str = ""
-    about: Mapping[str, Any] = field(default_factory=dict)
-    """What is recorded of its run."""
+    about: Mapping[str, Any] = field(default_factory=dict)  # what is recorded of its run
     advantages: Mapping[str, Sequence[Sequence[float]]] = field(default_factory=dict)
-    streams: Sequence[Mapping[str, Any]] = ()
-    """Answers in progress: what was streamed of each so far."""
+    streams: Sequence[Mapping[str, Any]] = ()  # answers in progress: what was streamed of each so far
     said: Annotations = field(default_factory=dict)
     place: str = ""
-    failed: list[Event] = field(default_factory=list)
-    """The requests after the last turn that weren't answered."""
+    failed: list[Event] = field(default_factory=list)  # the requests after the last turn that weren't answered
     unanswered: list[tuple[int, Message]] = field(default_factory=list)
     """What was said in them, with its places."""
 
@@ -137,6 +123,11 @@ class EpisodeView:
             problem, episode = "", read_episode(raw)
         except (OSError, ValueError, RecursionError, AgentfwError) as error:
             problem, episode = str(getattr(error, "message", error)), None
+        streams = list[dict[str, Any]]()
+        for file in sorted((place / "streams").glob(f"{row['episode']}-*")):
+            head, _, text = content_of(file).partition(b"\n")
+            if stream := record_of(head):
+                streams.append({"started": stream.get("started", 0), "text": text.decode("utf-8", "replace")})
         return cls(
             row,
             episode,
@@ -145,7 +136,7 @@ class EpisodeView:
             problem=problem if raw else "",
             about=json.loads(about),
             advantages=record_of(content_of(place / "advantages.json")) or {},
-            streams=list(_streams(place, row["episode"])),
+            streams=streams,
             said=read_annotations(run),
             place=below,
         )
@@ -156,17 +147,14 @@ class EpisodeView:
 
     @cached_property
     def scores(self) -> list[ShownScore]:
-        return [
-            ShownScore(component, track, value, weight, number, turn)
-            for component, track, value, number, turn, weight in self.metrics.get("scores", ())
-        ]
+        return [ShownScore(*score) for score in self.metrics.get("scores", ())]
 
     @cached_property
     def parts(self) -> list[dict[str, Any]]:
         """The reward by component: what was measured on average, and what it adds."""
         found = defaultdict[tuple[str, str], list[ShownScore]](list)
         for score in self.scores:
-            found[score.component, score.track].append(score)
+            found[score[:2]].append(score)
         return [
             {
                 "component": component,
@@ -174,7 +162,7 @@ class EpisodeView:
                 "count": len(some),
                 "value": math.fsum(score.value for score in some) / len(some),
                 "weights": sorted({score.weight for score in some}),
-                "adds": math.fsum(score.counts for score in some),
+                "adds": math.fsum(score.weight * score.value for score in some),
             }
             for (component, track), some in found.items()
         ]
@@ -280,14 +268,6 @@ def read_episode(raw: bytes) -> Episode:
     if not parts:
         raise ValueError("there is no record of it")
     return reduce(extended, parts)
-
-
-def _streams(place: Path, episode: str) -> Iterator[dict[str, Any]]:
-    """The answers in progress, as far as they are on disk."""
-    for file in sorted((place / "streams").glob(f"{episode}-*")):
-        head, _, text = content_of(file).partition(b"\n")
-        if about := record_of(head):
-            yield {"started": about.get("started", 0), "text": text.decode("utf-8", "replace")}
 
 
 def _problems(episode: Episode) -> dict[str, str]:

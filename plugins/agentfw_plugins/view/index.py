@@ -20,23 +20,9 @@ from typing import Any, NamedTuple
 from agentfw.runs import make_private
 
 from .annotations import marked_in
-from .index_rows import (
-    COUNTS,
-    SPENT,
-    Line,
-    Place,
-    Rows,
-    content_of,
-    new_lines,
-    places_of,
-    read_line,
-    record_of,
-    run_folders,
-    words_of,
-)
+from .index_rows import COUNTS, SPENT, read_line, read_runs
 
 _RECENT = 0.5  # seconds for which nobody looks again
-_TOGETHER = 1.0  # seconds of reading after which what was read can be seen
 
 _WORDS_IN_MEMORY = 32_000_000
 """Bytes of words that are put in order before they are written. With the usual million, much is written twice."""
@@ -83,19 +69,13 @@ CREATE INDEX episodes_of_parent ON episodes (parent) WHERE parent > '';
 CREATE INDEX texts_of_episode ON texts (episode);
 CREATE INDEX pieces_of_episode ON pieces (episode);
 """
-_RUN = """
-INSERT INTO runs (folder, name, began, changed, about) VALUES (?, ?, ?, ?, ?) ON CONFLICT (folder) DO UPDATE
-SET began = excluded.began, changed = excluded.changed, about = excluded.about RETURNING id, about
-"""
-_JOURNALS = ("turns", "episodes", "metrics", "failed")
 
 
 class Seen(NamedTuple):
     """What a page was made of: when this changes, there is something new to show."""
 
     generation: int
-    is_whole: bool
-    """Whether the runs were read to their end. If not, the page has what was read so far."""
+    is_whole: bool  # whether the runs were read to their end. If not, the page has what was read so far
 
 
 class Index:
@@ -105,8 +85,7 @@ class Index:
         self.root = root
         self._path: Path | None = None
         self._making = threading.Lock()
-        self.generation = 0
-        """Grows whenever something new can be seen."""
+        self.generation = 0  # grows whenever something new can be seen
         self._updates: dict[str, tuple[int, int]] = {}
         """The size of `updates.jsonl` of each training, as of the last look."""
         self._lock = threading.Lock()
@@ -127,15 +106,25 @@ class Index:
             return self._path
 
     def connect(self) -> sqlite3.Connection:
-        """A connection that commits only what is done in `_writing`."""
+        """A connection that commits each statement by itself, outside of a transaction."""
         rows = sqlite3.connect(self.path, timeout=10, isolation_level=None)
         rows.row_factory = sqlite3.Row
         return rows
 
     def look(self, patience: float = 0.3) -> Seen:
         """Look for news in a thread of its own, and wait so long for it."""
+
+        def keep_looking() -> None:
+            while True:
+                self._wake.wait()
+                self._wake.clear()
+                with suppress(sqlite3.OperationalError):  # another process writes: the next look finds what it wrote
+                    self.refresh()
+                    self._last = time.monotonic()
+                    self._looked.set()
+
         if self._thread is None:
-            self._thread = threading.Thread(target=self._keep_looking, name="agentfw-view-index", daemon=True)
+            self._thread = threading.Thread(target=keep_looking, name="agentfw-view-index", daemon=True)
             self._thread.start()
         is_whole = time.monotonic() - self._last < _RECENT
         if not is_whole:
@@ -144,20 +133,19 @@ class Index:
             is_whole = self._looked.wait(patience)
         return Seen(self.generation, is_whole)
 
-    def _keep_looking(self) -> None:
-        while True:
-            self._wake.wait()
-            self._wake.clear()
-            with suppress(sqlite3.OperationalError):  # another process writes: the next look finds what it wrote
-                self.refresh()
-                self._last = time.monotonic()
-                self._looked.set()
-
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """The tables, with a function for phrases: the index knows which words an episode has, but not where."""
         with closing(self.connect()) as rows:
-            rows.create_function("says", 2, lambda episode, phrase: self._says(rows, episode, phrase))
+
+            def says(episode: int, phrase: str) -> bool:
+                wanted = json.dumps(phrase.casefold(), ensure_ascii=False)[1:-1]
+                try:
+                    return wanted in self.lines(rows, episode).decode("utf-8", "replace").casefold()
+                except OSError:
+                    return False
+
+            rows.create_function("says", 2, says)
             marked = cache(lambda: marked_in(self.root, _numbers(rows, "runs"), _numbers(rows, "places")))
             rows.create_function("marked", 3, lambda *of: marked()(*of))
             yield rows
@@ -182,121 +170,11 @@ class Index:
         run = str(row["run_folder"])
         return self.root / run, str(row["folder"]).removeprefix(run).strip("/")
 
-    def _says(self, rows: sqlite3.Connection, episode: int, phrase: str) -> bool:
-        wanted = json.dumps(phrase.casefold(), ensure_ascii=False)[1:-1]
-        try:
-            return wanted in self.lines(rows, episode).decode("utf-8", "replace").casefold()
-        except OSError:
-            return False
-
     def refresh(self) -> None:
         """Read what is new on disk, and drop what is gone."""
         with self._lock, closing(self.connect()) as rows:
-            found = set()
-            for run in run_folders(self.root):
-                found.add(self._name(run))
-                self._refresh_run(rows, run)
-            for number in [number for folder, number in _numbers(rows, "runs").items() if folder not in found]:
-                with _writing(rows):
-                    for (place,) in rows.execute("SELECT id FROM places WHERE run = ?", (number,)).fetchall():
-                        self._drop_place(rows, place)
-                    rows.execute("DELETE FROM places WHERE run = ?", (number,))
-                    rows.execute("DELETE FROM runs WHERE id = ?", (number,))
+            for _ in read_runs(rows, self.root, self._updates):
                 self.generation += 1
-
-    # -- reading the journals ------------------------------------------------------------------------------------------
-
-    def _refresh_run(self, rows: sqlite3.Connection, run: Path) -> None:
-        folder = self._name(run)
-        try:
-            changed = (run / "run.json").stat().st_mtime_ns
-        except OSError:
-            return
-        before = rows.execute("SELECT id, changed, about FROM runs WHERE folder = ?", (folder,)).fetchone()
-        if before is None or before["changed"] != changed:
-            about = record_of(content_of(run / "run.json")) or {}
-            with _writing(rows):
-                values = (folder, run.name, str(about.get("created", "")), changed, json.dumps(about))
-                before = rows.execute(_RUN, values).fetchone()
-            self.generation += 1
-        if self._updates.get(folder) != (updates := _status(run, "updates")):
-            self._updates[folder] = updates
-            self.generation += 1
-        about = json.loads(before["about"])
-        for place in places_of(run):
-            self._refresh_place(rows, before["id"], about, place)
-
-    def _refresh_place(self, rows: sqlite3.Connection, run: int, about: dict[str, Any], place: Place) -> None:
-        folder = self._name(place.path)
-        of_place = "SELECT name, file, read FROM journals WHERE place = (SELECT id FROM places WHERE folder = ?)"
-        known = {name: (file, read) for name, file, read in rows.execute(of_place, (folder,))}
-        news = {name: status for name in _JOURNALS if (status := _status(place.path, name)) != known.get(name, (0, 0))}
-        if not news:
-            return
-        with _writing(rows):
-            values = (run, folder, place.stage, place.number)
-            rows.execute("INSERT OR IGNORE INTO places (run, folder, stage, number) VALUES (?, ?, ?, ?)", values)
-            [number] = rows.execute("SELECT id FROM places WHERE folder = ?", (folder,)).fetchone()
-        held = [(known[name], status) for name, status in news.items() if name in known]
-        # If a journal was put in the place of another, nothing that was read of it holds.
-        if any(before[0] != now[0] or before[1] > now[1] for before, now in held):
-            with _writing(rows):
-                self._drop_place(rows, number)
-            news = {name: status for name in _JOURNALS if (status := _status(place.path, name)) != (0, 0)}
-        for name, (file, _) in news.items():
-            self._read(rows, Rows(rows, run, number, about, place), name, file)
-
-    def _read(self, rows: sqlite3.Connection, target: Rows, name: str, file: int) -> None:
-        """Read a journal to its end. What was read can be seen once a second."""
-        path, journal = target.place.path / f"{name}.jsonl", (target.number, name)
-        more = True
-        while more:
-            with _writing(rows):  # nobody else reads the same lines meanwhile
-                since = rows.execute("SELECT read FROM journals WHERE place = ? AND name = ?", journal).fetchone()
-                end = at = 0 if since is None else int(since["read"])
-                began, more = time.monotonic(), False
-                for line in new_lines(path, at):
-                    self._take(rows, target, name, line)
-                    end = line.at + line.size
-                    if time.monotonic() - began > _TOGETHER:
-                        more = True
-                        break
-                rows.execute("INSERT OR REPLACE INTO journals VALUES (?, ?, ?, ?)", (*journal, file, end))
-            self.generation += end > at
-
-    def _take(self, rows: sqlite3.Connection, target: Rows, name: str, line: Line) -> None:
-        number = target.take(name, line)
-        if number is None or line.record is None:
-            return
-        if name == "turns":
-            rows.execute("INSERT INTO pieces VALUES (?, ?, ?)", (number, line.at, line.size))
-        elif name == "metrics" or rows.execute("SELECT 1 FROM pieces WHERE episode = ?", (number,)).fetchone():
-            return  # what was said in a session is known from its turns
-        text = rows.execute("INSERT INTO texts (episode) VALUES (?)", (number,)).lastrowid
-        rows.execute("INSERT INTO said (rowid, text) VALUES (?, ?)", (text, words_of(line.record)))
-
-    def _drop_place(self, rows: sqlite3.Connection, place: int) -> None:
-        # The words of an episode that is gone are found no more, because no text belongs to them.
-        for table in ("texts", "pieces"):
-            rows.execute(f"DELETE FROM {table} WHERE episode IN (SELECT id FROM episodes WHERE place = ?)", (place,))
-        rows.execute("DELETE FROM episodes WHERE place = ?", (place,))
-        rows.execute("DELETE FROM journals WHERE place = ?", (place,))
-
-    def _name(self, path: Path) -> str:
-        """A folder below the root."""
-        return path.relative_to(self.root).as_posix().removeprefix(".")
-
-
-@contextmanager
-def _writing(rows: sqlite3.Connection) -> Iterator[None]:
-    """One transaction."""
-    rows.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    except BaseException:
-        rows.execute("ROLLBACK")
-        raise
-    rows.execute("COMMIT")
 
 
 def _made(path: Path) -> Path:
@@ -326,12 +204,3 @@ def _made(path: Path) -> Path:
 def _numbers(rows: sqlite3.Connection, table: str) -> dict[str, int]:
     """The number of each folder of a run, or of a place."""
     return {row["folder"]: row["id"] for row in rows.execute(f"SELECT id, folder FROM {table}").fetchall()}
-
-
-def _status(folder: Path, name: str) -> tuple[int, int]:
-    """Which file a journal is, and its size. Both are 0 if there is none."""
-    try:
-        status = (folder / f"{name}.jsonl").stat()
-    except OSError:
-        return 0, 0
-    return status.st_ino, status.st_size

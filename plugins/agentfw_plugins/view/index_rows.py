@@ -1,4 +1,4 @@
-"""What the index says of an episode: the columns of its row, made of the lines of four journals.
+"""Reads runs into the index: the rows of their episodes, made of the lines of four journals.
 
 A line that is no record is told as damaged, and what comes after it is read all the same. Lines are read as plain
 values: an episode of twenty turns takes a millisecond so, and ten as an `Episode`.
@@ -11,8 +11,9 @@ import math
 import os
 import re
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,8 +38,7 @@ class Line(NamedTuple):
 
     at: int
     size: int
-    record: dict[str, Any] | None
-    """None if it is damaged."""
+    record: dict[str, Any] | None  # None if it is damaged
 
 
 def run_folders(root: Path, depth: int = _DEEPEST) -> Iterator[Path]:
@@ -109,8 +109,7 @@ _WHOLE = {ord(sign): 0xE000 + ord("'" if sign == "’" else sign) for sign in "-
 """Each sign as a character of private use, which the tokenizer takes for a letter."""
 _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
-_in_json = json.JSONEncoder(ensure_ascii=False).encode
-"""As `json.dumps`, which makes an encoder for each call."""
+_in_json = json.JSONEncoder(ensure_ascii=False).encode  # as `json.dumps`, which makes an encoder for each call
 
 
 _FIXED = ("place", "run", "episode", "began")
@@ -119,37 +118,143 @@ SPENT = ("prompt_tokens", "cached_tokens", "cost", "seconds")
 """Sums of the turns. None where no turn has the number."""
 
 
-class Rows:
-    """Writes the rows of one place."""
+_JOURNALS = ("turns", "episodes", "metrics", "failed")
+_TOGETHER = 1.0  # seconds of reading after which what was read can be seen
+_RUN = """
+INSERT INTO runs (folder, name, began, changed, about) VALUES (?, ?, ?, ?, ?) ON CONFLICT (folder) DO UPDATE
+SET began = excluded.began, changed = excluded.changed, about = excluded.about RETURNING id, about
+"""
 
-    def __init__(self, rows: sqlite3.Connection, run: int, number: int, about: Mapping[str, Any], place: Place) -> None:
-        self.rows, self.run, self.number, self.place = rows, run, number, place
+
+def read_runs(rows: sqlite3.Connection, root: Path, updates: dict[str, tuple[int, int]]) -> Iterator[None]:
+    """Read what is new on disk, and drop what is gone. Yields whenever something new can be seen. `updates` is kept
+    from look to look: it has the size of `updates.jsonl` of each training."""
+    found = set()
+    for run in run_folders(root):
+        folder = _name(root, run)
+        found.add(folder)
+        try:
+            changed = (run / "run.json").stat().st_mtime_ns
+        except OSError:
+            continue
+        before = rows.execute("SELECT id, changed, about FROM runs WHERE folder = ?", (folder,)).fetchone()
+        if before is None or before["changed"] != changed:
+            about = record_of(content_of(run / "run.json")) or {}
+            with _writing(rows):
+                values = (folder, run.name, str(about.get("created", "")), changed, json.dumps(about))
+                before = rows.execute(_RUN, values).fetchone()
+            yield
+        if updates.get(folder) != (size := _status(run, "updates")):
+            updates[folder] = size
+            yield
+        about = json.loads(before["about"])
+        for place in places_of(run):
+            yield from _PlaceReader(rows, before["id"], about, place, _name(root, place.path)).refresh()
+    for folder, number in rows.execute("SELECT folder, id FROM runs").fetchall():
+        if folder not in found:
+            with _writing(rows):
+                for (place,) in rows.execute("SELECT id FROM places WHERE run = ?", (number,)).fetchall():
+                    _drop_place(rows, place)
+                rows.execute("DELETE FROM places WHERE run = ?", (number,))
+                rows.execute("DELETE FROM runs WHERE id = ?", (number,))
+            yield
+
+
+class _PlaceReader:
+    """Reads the journals of one place into the rows of its episodes."""
+
+    def __init__(self, rows: sqlite3.Connection, run: int, about: Mapping[str, Any], place: Place, folder: str) -> None:
+        self.rows, self.run, self.place, self.folder = rows, run, place, folder
         self.headline, self.began = str(about.get("headline", "")), str(about.get("created", ""))
         self.is_live = not (about.get("episodes") or about.get("updates"))
         """Whether its episodes are sessions. No other run has the same ones, unless it asks their questions again."""
         self.origin = str(about.get("replay_of") or self.began)
 
-    def take(self, journal: str, line: Line) -> int | None:
-        """Write what a line says. Returns the number of the episode that it is about."""
-        takes = {"turns": self._session, "episodes": self._episode, "metrics": self._metrics, "failed": self._failed}
+    def refresh(self) -> Iterator[None]:
+        of_place = "SELECT name, file, read FROM journals WHERE place = (SELECT id FROM places WHERE folder = ?)"
+        known = {name: (file, read) for name, file, read in self.rows.execute(of_place, (self.folder,))}
+        there = {name: _status(self.place.path, name) for name in _JOURNALS}
+        news = {name: status for name, status in there.items() if status != known.get(name, (0, 0))}
+        if not news:
+            return
+        with _writing(self.rows):
+            values = (self.run, self.folder, self.place.stage, self.place.number)
+            self.rows.execute("INSERT OR IGNORE INTO places (run, folder, stage, number) VALUES (?, ?, ?, ?)", values)
+            [self.number] = self.rows.execute("SELECT id FROM places WHERE folder = ?", (self.folder,)).fetchone()
+        held = [(known[name], status) for name, status in news.items() if name in known]
+        # If a journal was put in the place of another, nothing that was read of it holds.
+        if any(before[0] != now[0] or before[1] > now[1] for before, now in held):
+            with _writing(self.rows):
+                _drop_place(self.rows, self.number)
+            news = {name: status for name, status in there.items() if status != (0, 0)}
+        for name, (file, _) in news.items():
+            yield from self._read(name, file)
+
+    def _read(self, name: str, file: int) -> Iterator[None]:
+        """Read a journal to its end. What was read can be seen once a second."""
+        journal, more = (self.number, name), True
+        while more:
+            with _writing(self.rows):  # nobody else reads the same lines meanwhile
+                asked = "SELECT read FROM journals WHERE place = ? AND name = ?"
+                since = self.rows.execute(asked, journal).fetchone()
+                end = at = 0 if since is None else int(since["read"])
+                began, more = time.monotonic(), False
+                for line in new_lines(self.place.path / f"{name}.jsonl", at):
+                    self._take(name, line)
+                    end = line.at + line.size
+                    if time.monotonic() - began > _TOGETHER:
+                        more = True
+                        break
+                self.rows.execute("INSERT OR REPLACE INTO journals VALUES (?, ?, ?, ?)", (*journal, file, end))
+            if end > at:
+                yield
+
+    def _take(self, journal: str, line: Line) -> None:
+        """Write what a line says: into the row of its episode, and for the full text search."""
         try:
             if line.record is None:
                 raise ValueError("the line is damaged")
-            return takes[journal](line, line.record)
+            number = self._taken(journal, line, line.record)
         except sqlite3.OperationalError:
             raise
         except Exception as error:  # whatever is in the record
             name = f"{journal}.jsonl at {line.at}"
             where = {"at": line.at, "size": line.size} if journal == "episodes" else {}
             problem = f"{self.place.path.name}/{name} can't be read: {error!r}"
-            return self._write(name, {"state": "damaged", "problem": problem, **where})
+            number = self._write(name, {"state": "damaged", "problem": problem, **where})
+        if number is None or line.record is None:
+            return
+        if journal == "turns":
+            self.rows.execute("INSERT INTO pieces VALUES (?, ?, ?)", (number, line.at, line.size))
+        elif journal == "metrics" or self.rows.execute("SELECT 1 FROM pieces WHERE episode = ?", (number,)).fetchone():
+            return  # what was said in a session is known from its turns
+        text = self.rows.execute("INSERT INTO texts (episode) VALUES (?)", (number,)).lastrowid
+        self.rows.execute("INSERT INTO said (rowid, text) VALUES (?, ?)", (text, words_of(line.record)))
 
-    def _episode(self, line: Line, record: dict[str, Any]) -> int:
-        row, outcome = _row_of(record) | {"state": "ended", "at": line.at, "size": line.size}, record["outcome"]
-        row |= {"finish": str(record["finish"]), "figures": json.dumps(outcome), **self._led_by(outcome)}
-        return self._write(_id_of(record), row)
+    def _taken(self, journal: str, line: Line, record: dict[str, Any]) -> int | None:
+        if journal == "failed":
+            played = "UPDATE episodes SET problem = NULL, state = 'in progress'"
+            left_out = "WHERE place = ? AND episode = ? AND state = 'left out'"
+            for name in record.get("retried", ()):
+                self.rows.execute(f"{played} {left_out}", (self.number, str(name)))
+            if "episode" not in record:
+                return None
+            problem = str(record.get("reason") or record["error"])
+            return self._write(str(record["episode"]), {"state": "left out", "problem": problem, "finish": "left out"})
+        if journal == "turns":
+            return self._session(record)
+        if journal == "episodes":
+            row, figures = _row_of(record) | {"state": "ended", "at": line.at, "size": line.size}, record["outcome"]
+            row["finish"] = str(record["finish"])
+        else:
+            figures = figures_of(record, averaged=False)
+            row = {"metrics_at": line.at, "metrics_size": line.size, "reward": figures.get("reward")}
+        value = record["outcome"].get(self.headline)
+        number = float(value) if isinstance(value, int | float) else math.nan
+        row |= {"figures": json.dumps(figures), "headline": None if math.isnan(number) else number}
+        return self._write(_id_of(record) if journal == "episodes" else str(record["episode"]), row)
 
-    def _session(self, line: Line, record: dict[str, Any]) -> int:
+    def _session(self, record: dict[str, Any]) -> int:
         """What is new in a session in progress."""
         name, row = _id_of(record), _row_of(record)
         known = "SELECT * FROM episodes WHERE place = ? AND episode = ?"
@@ -162,27 +267,6 @@ class Rows:
             row["tools"] = _spaced({*str(before["tools"]).split(), *row["tools"].split()})
         state = "in progress" if row["turns"] or not row["failed"] else "failed"
         return self._write(name, row | {"state": state, "finish": str(record.get("finish", ""))})
-
-    def _metrics(self, line: Line, record: dict[str, Any]) -> int:
-        row: dict[str, Any] = {"metrics_at": line.at, "metrics_size": line.size}
-        figures = figures_of(record, averaged=False)
-        row |= {"reward": figures.get("reward"), "figures": json.dumps(figures), **self._led_by(record["outcome"])}
-        return self._write(str(record["episode"]), row)
-
-    def _failed(self, line: Line, record: dict[str, Any]) -> int | None:
-        played = "UPDATE episodes SET problem = NULL, state = 'in progress'"
-        left_out = "WHERE place = ? AND episode = ? AND state = 'left out'"
-        for name in record.get("retried", ()):
-            self.rows.execute(f"{played} {left_out}", (self.number, str(name)))
-        if "episode" not in record:
-            return None
-        problem = str(record.get("reason") or record["error"])
-        return self._write(str(record["episode"]), {"state": "left out", "problem": problem, "finish": "left out"})
-
-    def _led_by(self, outcome: Mapping[str, Any]) -> dict[str, float | None]:
-        value = outcome.get(self.headline)
-        number = float(value) if isinstance(value, int | float) else math.nan
-        return {"headline": None if math.isnan(number) else number}
 
     def _write(self, name: str, row: dict[str, Any]) -> int:
         if self.is_live and "query" in row:
@@ -314,3 +398,37 @@ def _spaced(names: set[str]) -> str:
 def _storable(text: str) -> str:
     """SQLite takes no lone surrogates."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def _drop_place(rows: sqlite3.Connection, place: int) -> None:
+    # The words of an episode that is gone are found no more, because no text belongs to them.
+    for table in ("texts", "pieces"):
+        rows.execute(f"DELETE FROM {table} WHERE episode IN (SELECT id FROM episodes WHERE place = ?)", (place,))
+    rows.execute("DELETE FROM episodes WHERE place = ?", (place,))
+    rows.execute("DELETE FROM journals WHERE place = ?", (place,))
+
+
+def _name(root: Path, path: Path) -> str:
+    """A folder below the root."""
+    return path.relative_to(root).as_posix().removeprefix(".")
+
+
+@contextmanager
+def _writing(rows: sqlite3.Connection) -> Iterator[None]:
+    """One transaction."""
+    rows.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        rows.execute("ROLLBACK")
+        raise
+    rows.execute("COMMIT")
+
+
+def _status(folder: Path, name: str) -> tuple[int, int]:
+    """Which file a journal is, and its size. Both are 0 if there is none."""
+    try:
+        status = (folder / f"{name}.jsonl").stat()
+    except OSError:
+        return 0, 0
+    return status.st_ino, status.st_size

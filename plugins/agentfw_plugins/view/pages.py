@@ -13,24 +13,21 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.resources import files
-from itertools import pairwise, takewhile
-from pathlib import Path
+from itertools import takewhile
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from agentfw import Host
 from agentfw.errors import MissingExtraError
 from agentfw.report import page_policy, page_style, printable
-from agentfw.runs import ComparedFigure, RunFolder, figure_text, figure_title, run_results
+from agentfw.runs import figure_text
 
 from ..models.conversation import pieces
 from ..models.locate import locate
-from .annotations import changed_at
-from .difference import Pair, Side, remarkable, turn_pairs
 from .episode_view import EpisodeView
 from .index import Seen
 from .rating_queue import Command
@@ -134,15 +131,12 @@ class Links:
     def run(self, folder: str) -> str:
         return self.at(f"/run/{quote(folder)}")
 
-    def encoded(self, row: Row) -> str:
-        return quote(address(row))
-
     def record(self, row: Row) -> str:
-        return self.episode(row).replace(self.at("/episode/"), self.at("/record/"), 1)
+        return self.at(f"/record/{quote(address(row))}")
 
     def pair(self, left: Row, right: Row) -> str:
-        names = (self.episode(row).removeprefix(self.at("/episode/")) for row in (left, right))
-        return self.at("/pair?") + urlencode(dict(zip(("left", "right"), names, strict=True)), safe="/%")
+        sides = {"left": address(left), "right": address(right)}
+        return self.at("/pair?") + urlencode(sides, safe="/", quote_via=quote)
 
     def list(self, **values: str) -> str:
         return self.home + Filter.of(values).address()
@@ -177,7 +171,7 @@ class Pages:
         )
         self._environment.filters |= {
             "number": _number,
-            "figure": _figure,
+            "figure": lambda value, name="reward": "–" if value is None else figure_text(name, value),
             "event": _in_one_line,
             "because": because,
             "run": _run_label,
@@ -186,7 +180,6 @@ class Pages:
             "shell": shlex.quote,
             "thousandths": lambda values: " ".join(f"{value:.3f}" for value in values),
             "given": lambda values: urlencode({name: value for name, value in values.items() if value}, safe="/:"),
-            "day": _day,
         }
         self._environment.globals |= {
             "page": self,
@@ -244,69 +237,9 @@ class Pages:
             tokens=tokens,
         )
 
-    def run(self, run: Mapping[str, Any], folder: RunFolder, stages: list[dict[str, Any]], **values: Any) -> str:
-        """What a run is and what came of it, in the figures, curves and tables of its report."""
-        parts, results, problem, path = list[_Part](), "", "", folder.path
-        try:
-            parts = list(_parts(folder.about["spec"], folder.about.get("settings", {}), folder.about["components"]))
-            # The files that the results of a run are made of.
-            names = ("run.json", "metrics.jsonl", "updates.jsonl", "failed.jsonl", "summary.json")
-            files_of = [*(path / name for name in names), *sorted(path.glob("evaluations/*/metrics.jsonl"))]
-            results = _results(path, tuple(map(changed_at, files_of)))
-        except (AttributeError, KeyError, TypeError, ValueError) as error:  # another version has written other values
-            problem = f"{type(error).__name__}: {error}"
-        values |= {"about": folder.about, "fell": _largest_fall(stages), "parts": parts, "results": results}
-        return self.filled("run.html", run=run, folder=folder, stages=stages, problem=problem, **values)
-
-    def pair(self, left: EpisodeView, right: EpisodeView) -> str:
-        return self.filled("pair.html", left=left, right=right, pairs=turn_pairs(left, right))
-
-    def runs(self, sides: Sequence[Side], table: Sequence[ComparedFigure], pairs: Sequence[Pair], **values: Any) -> str:
-        """Two runs side by side, with their figures. Their tasks are compared by one of them, `figure`."""
-        better = next((row.better for row in table if row.figure == values["figure"]), "")
-        values |= {"table": table, "pairs": pairs, "better": better, "first": remarkable(pairs, better)}
-        titles = {row.figure: figure_title(row.figure, sides[0].folder) for row in table}
-        return self.filled("runs.html", sides=sides, titles=titles, **values)
-
-    def problem(self, message: str, fix: str, seen: Seen) -> str:
-        return self.filled("problem.html", message=message, fix=fix, seen=seen)
-
     def filled(self, template: str, **values: Any) -> str:
         """A page that shows these values as they are."""
         return str(self._environment.get_template(template).render(links=self.links, **values))
-
-
-_KINDS = ("environment", "policy", "memories", "tools", "rewards", "optimizer", "learner", "trackers", "hooks")
-_Part = tuple[str, str, str, dict[str, Any], dict[str, Any]]
-
-
-def _parts(spec: Mapping[str, Any], settled: Mapping[str, Any], sources: Mapping[str, str]) -> Iterator[_Part]:
-    """What took part: its kind, name and distribution, the settings that were chosen, and all others."""
-    for kind in _KINDS:
-        chosen = spec.get(kind) or []
-        for one in chosen if isinstance(chosen, list) else [chosen]:
-            singular = {"memories": "memory"}.get(kind, kind.rstrip("s"))
-            name, changed = str(one["name"]), dict(one.get("settings") or {})
-            full = settled.get(one.get("alias") or (kind if kind in settled else name)) or {}
-            rest = {key: value for key, value in full.items() if key not in changed} if isinstance(full, dict) else {}
-            yield singular, name, sources.get(f"{singular} {name}", ""), changed, rest
-
-
-@lru_cache(maxsize=8)
-def _results(run: Path, changed: tuple[tuple[int, int], ...]) -> Markup:
-    """The results of a run as they are since these changes. They are read from all of its episodes."""
-    return Markup(run_results(RunFolder.open(run)).body)
-
-
-def _largest_fall(stages: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The evaluation or the rollouts whose mean reward is furthest below that of the ones before, if any is."""
-    falls = list[tuple[float, Mapping[str, Any]]]()
-    for kind in ("evaluation", "rollout"):
-        some = sorted((one for one in stages if one["stage"] == kind), key=lambda one: int(one["number"]))
-        measured = [one for one in some if one["reward"] is not None]
-        falls += [(earlier["reward"] - later["reward"], later) for earlier, later in pairwise(measured)]
-    fall, later = max(falls, key=lambda one: one[0], default=(0.0, None))
-    return later if fall > 0 else None
 
 
 def before(row: Row, others: list[Row]) -> Row | None:
@@ -331,10 +264,6 @@ def _number(value: float | None) -> str:
     return f"{value:,.3f}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
-def _figure(value: float | None, name: str = "reward") -> str:
-    return "–" if value is None else figure_text(name, value)
-
-
 @lru_cache(maxsize=1)
 def _markdown() -> Any:
     """Reads Markdown without HTML, pictures and links: an address is shown as it was written."""
@@ -344,26 +273,19 @@ def _markdown() -> Any:
     return reader.enable("table").disable(["image", "link", "autolink"])
 
 
-def _moment(when: object) -> str:
-    found = _time(when)
-    return f"{found:%Y-%m-%d %H:%M:%S}" if found else ""
-
-
-def _day(when: object) -> str:
-    """A moment for a column: one of this year without the year, and one of another year without the time."""
-    if (found := _time(when)) is None:
-        return ""
-    return f"{found:%d %b %H:%M}" if found.year == datetime.now().year else f"{found:%d %b %Y}"
-
-
-def _time(when: object) -> datetime | None:
-    """A moment as the clocks here have it. Records have it in seconds, or as ISO 8601."""
+def _moment(when: object, *, brief: bool = False) -> str:
+    """A moment as the clocks here have it. Records have it in seconds, or as ISO 8601. In a column (`brief`), one of
+    this year has no year, and one of another year no time."""
     try:
         if isinstance(when, int | float):
-            return datetime.fromtimestamp(when, UTC).astimezone()
-        return datetime.fromisoformat(str(when)).astimezone()
+            found = datetime.fromtimestamp(when, UTC).astimezone()
+        else:
+            found = datetime.fromisoformat(str(when)).astimezone()
     except (ValueError, OverflowError, OSError):
-        return None
+        return ""
+    if brief:
+        return f"{found:%d %b %H:%M}" if found.year == datetime.now().year else f"{found:%d %b %Y}"
+    return f"{found:%Y-%m-%d %H:%M:%S}"
 
 
 def _run_label(name: str) -> str:

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from agentfw.errors import UsageError
 from agentfw.runs import Journal, read_journal
@@ -43,12 +43,13 @@ class Command:
             read.write(given.encode())
             read.seek(0)
             self.process = subprocess.Popen(command, stdin=read, stdout=self._out, stderr=self._err)
-        threading.Thread(target=self._wait, args=(index,), daemon=True).start()
 
-    def _wait(self, index: Index) -> None:
-        self.process.wait()
-        index.refresh()
-        index.generation += 1  # also a command that fails is news to the pages
+        def wait() -> None:
+            self.process.wait()
+            index.refresh()
+            index.generation += 1  # also a command that fails is news to the pages
+
+        threading.Thread(target=wait, daemon=True).start()
 
     @property
     def state(self) -> str:
@@ -83,15 +84,6 @@ def asking_again(row: Row, form: Mapping[str, str]) -> list[str]:
     return [*words, "--variant", f"again:{settings}"] if settings else words
 
 
-class RatedRun(NamedTuple):
-    """A run with ratings to train on."""
-
-    name: str
-    ratings: int
-    model: str
-    """The model that answered in it, if it is one that can be trained."""
-
-
 def next_unrated(index: Index, rows: sqlite3.Connection, wanted: Filter, after: str = "") -> str:
     """The first answer behind `after` that nobody has rated, as EPISODE:TURN. Empty if there is none."""
     name, _, turn = after.rpartition(":")
@@ -115,8 +107,9 @@ def next_unrated(index: Index, rows: sqlite3.Connection, wanted: Filter, after: 
     return first
 
 
-def rated_runs(index: Index, rows: sqlite3.Connection, name: str = "") -> list[RatedRun]:
-    """The runs that have ratings, the newest first: all, or the one of this name."""
+def rated_runs(index: Index, rows: sqlite3.Connection, name: str = "") -> list[dict[str, Any]]:
+    """The runs that have ratings, or the one of this name, the newest first, with the number of their ratings, and the
+    model that answered if it is one that can be trained."""
     asked = (
         "SELECT r.name, r.folder, json_extract(r.about, '$.settings.policy.model') AS model,"
         " (SELECT sum(rated) FROM episodes e WHERE e.run = r.id) AS recorded"
@@ -126,7 +119,8 @@ def rated_runs(index: Index, rows: sqlite3.Connection, name: str = "") -> list[R
     for run in rows.execute(asked, (name,)).fetchall():
         said = sum(marks.is_rated for marks in read_annotations(index.root / run["folder"]).values())
         if said or run["recorded"]:
-            found.append(RatedRun(run["name"], said + (run["recorded"] or 0), str(run["model"] or "")))
+            ratings = said + (run["recorded"] or 0)
+            found.append({"name": run["name"], "ratings": ratings, "model": str(run["model"] or "")})
     return found
 
 

@@ -35,8 +35,7 @@ _HALF = 16_000
 """Characters of the beginning and of the end of a record that a policy reads, about 8,000 tokens together."""
 _LONGEST = 2_000  # characters of a finding
 
-Look = Callable[[Episode], Awaitable[str]]
-"""Says what it has found in an episode. Empty if nothing."""
+Look = Callable[[Episode], Awaitable[str]]  # says what it has found in an episode. Empty if nothing
 
 
 @dataclass(frozen=True)
@@ -44,11 +43,9 @@ class Scanner:
     """What is looked for."""
 
     name: str
-    digest: str
-    """Changes when the function or the question does, or the policy that is asked."""
+    digest: str  # changes when the function or the question does, or the policy that is asked
     look: Look
-    policy: Policy | None = None
-    """What is asked."""
+    policy: Policy | None = None  # what is asked
 
 
 def of_function(named: str) -> Scanner:
@@ -69,7 +66,7 @@ def of_function(named: str) -> Scanner:
             return found or ""
         return "found" if found is True else json.dumps(found, ensure_ascii=False, default=str)
 
-    return Scanner(named.rpartition(":")[2], _digest(source, named.encode()), look)
+    return Scanner(named.rpartition(":")[2], hashlib.sha256(source + b"\0" + named.encode()).hexdigest()[:16], look)
 
 
 def of_question(question: str, host: Host, policy: str, settings: dict[str, Any]) -> Scanner:
@@ -88,7 +85,7 @@ def of_question(question: str, host: Host, policy: str, settings: dict[str, Any]
         return "" if said.lower().startswith("no") and not said[2:3].isalpha() else said
 
     about = json.dumps([policy, settings], sort_keys=True, default=str)
-    return Scanner(question, _digest(question.encode(), about.encode()), look, asked)
+    return Scanner(question, hashlib.sha256(f"{question}\0{about}".encode()).hexdigest()[:16], look, asked)
 
 
 async def scan_runs(
@@ -135,7 +132,3 @@ async def scan_runs(
                 if scanner.policy is not None:
                     await scanner.policy.close()
     return {where: text for where, text in found.items() if text}
-
-
-def _digest(*parts: bytes) -> str:
-    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]

@@ -6,7 +6,7 @@ import json
 import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -15,8 +15,7 @@ from agentfw.runs import EPISODE_FIGURES, Figure
 
 from .index_rows import words_to_find
 
-Row = dict[str, Any]
-"""What the index says of an episode, with the names of its run and its place."""
+Row = dict[str, Any]  # what the index says of an episode, with the names of its run and its place
 
 _PAGE = 50
 _CHOICES = 300  # maximum number of values of a list to choose from. More are found by typing
@@ -88,10 +87,8 @@ class Filter:
 
     def address(self, **changes: str) -> str:
         """The query of the address, without what isn't set."""
-        changed = replace(self, **changes)
-        values = {item.name: getattr(changed, item.name) for item in fields(self)}
-        query = urlencode({name: value for name, value in values.items() if value})
-        return f"?{query}" if query else "?"
+        values = asdict(replace(self, **changes))
+        return "?" + urlencode({name: value for name, value in values.items() if value})
 
     def sorted_by(self, name: str) -> str:
         """The address that sorts by this column, or the other way round if it is sorted so already."""
@@ -114,10 +111,9 @@ class Filter:
             yield "e.place IN (SELECT id FROM places WHERE stage = ?)", (stage if stage != "run" else "",)
             if number:
                 yield "e.place IN (SELECT id FROM places WHERE number = ?)", (_number(number, "stage"),)
-        if self.least:
-            yield "e.reward >= ?", (_number(self.least, "the lowest reward"),)
-        if self.most:
-            yield "e.reward <= ?", (_number(self.most, "the highest reward"),)
+        for limit, sql, what in ((self.least, ">= ?", "the lowest reward"), (self.most, "<= ?", "the highest reward")):
+            if limit:
+                yield f"e.reward {sql}", (_number(limit, what),)
         if self.outcome:
             if (named := _OUTCOME.fullmatch(self.outcome)) is None:
                 fix = "use a figure, < or >, and a number: error>0.5"
@@ -134,9 +130,13 @@ class Filter:
         if self.mark:
             what, _, tag = self.mark.partition(" ")
             yield f"{'NOT ' if what == 'unrated' else ''}marked(e.place, e.episode, ?)", (tag or MARKS[what],)
-        if words := _words(self.text):
+        if self.text:
+            words = words_to_find(self.text)
+            if not words:
+                raise UsageError(f"there is no word in {self.text}", fix="search for words, names or numbers")
             matching = "SELECT episode FROM texts WHERE id IN (SELECT rowid FROM said WHERE said MATCH ?)"
-            yield f"e.id IN ({matching})", (words,)
+            # All of them, each also as the beginning of a longer one.
+            yield f"e.id IN ({matching})", (" ".join(f'"{word}"*' for word in words),)
             for phrase in _PHRASE.findall(self.text):
                 yield "says(e.id, ?)", (phrase,)
 
@@ -149,8 +149,7 @@ class Found:
     count: int
     page: int
     pages: int
-    failed: int
-    """How many of them have a request that failed, unless that was asked for."""
+    failed: int  # how many of them have a request that failed, unless that was asked for
 
 
 def find(rows: sqlite3.Connection, wanted: Filter) -> Found:
@@ -160,11 +159,13 @@ def find(rows: sqlite3.Connection, wanted: Filter) -> Found:
     number = len(said) if wanted.text else count(rows, wanted)
     pages = max(1, -(-number // _PAGE))
     page = min(pages, max(1, int(wanted.page) if wanted.page.isdecimal() else 1))
-    since, failed = (page - 1) * _PAGE, 0
+    since = (page - 1) * _PAGE
     ids = said[since : since + _PAGE] if wanted.text else ordered(rows, wanted, _PAGE, since)
-    if wanted.text and not wanted.failure:
+    if wanted.failure:
+        failed = 0
+    elif wanted.text:
         failed = len({one for (one,) in rows.execute("SELECT id FROM episodes WHERE failed > 0")} & set(said))
-    elif not wanted.failure:
+    else:
         failed = count(rows, replace(wanted, failure="failed"))
     return Found(shown_rows(rows, ids), number, page, pages, failed)
 
@@ -189,10 +190,10 @@ def address(row: Row) -> str:
 def episode_at(rows: sqlite3.Connection, name: str) -> Row:
     """The episode of this name: its folder below the runs, and its id."""
     folder, _, episode = name.rpartition("/")
-    row = rows.execute(f"SELECT {_COLUMNS} {_FROM} WHERE p.folder = ? AND e.episode = ?", (folder, episode)).fetchone()
-    if row is None:
+    found = _rows(rows, "p.folder = ? AND e.episode = ?", folder, episode)
+    if not found:
         raise UnknownNameError("episode", name, (), fix="go back to the list; its run may have been deleted")
-    return _row(row)
+    return found[0]
 
 
 def listed_figures(rows: Sequence[Row], sort: str = "") -> list[Figure]:
@@ -222,9 +223,8 @@ def ordered(rows: sqlite3.Connection, wanted: Filter, limit: int = -1, offset: i
 
 def shown_rows(rows: sqlite3.Connection, ids: Sequence[int]) -> list[Row]:
     """These episodes, in this order."""
-    chosen = "SELECT value FROM json_each(?)"
-    found = rows.execute(f"SELECT {_COLUMNS} {_FROM} WHERE e.id IN ({chosen})", (json.dumps(list(ids)),))
-    known = {row["id"]: _row(row) for row in found}
+    found = _rows(rows, "e.id IN (SELECT value FROM json_each(?))", json.dumps(list(ids)))
+    known = {row["id"]: row for row in found}
     return [known[number] for number in ids]
 
 
@@ -232,15 +232,14 @@ def of_task(rows: sqlite3.Connection, row: Row) -> list[Row]:
     """The episodes of the same task in all runs, in the order in which they were played."""
     if row["task"] is None:
         return [row]
-    order = "ORDER BY e.began, p.number, p.stage, e.sample LIMIT 500"
-    sql = f"SELECT {_COLUMNS} {_FROM} WHERE e.task = ? AND e.environment = ? {order}"
-    return [_row(one) for one in rows.execute(sql, (row["task"], row["environment"]))]
+    same = "e.task = ? AND e.environment = ? ORDER BY e.began, p.number, p.stage, e.sample LIMIT 500"
+    return _rows(rows, same, row["task"], row["environment"])
 
 
 def parts_of(rows: sqlite3.Connection, row: Row) -> list[Row]:
     """The sessions of the sub-agents of a session, in the order in which they began."""
-    sql = f"SELECT {_COLUMNS} {_FROM} WHERE e.parent > '' AND e.parent = ? AND e.run = ? ORDER BY e.began LIMIT 20"
-    return [_row(one) for one in rows.execute(sql, (row["query"], row["run"]))]
+    below = "e.parent > '' AND e.parent = ? AND e.run = ? ORDER BY e.began LIMIT 20"
+    return _rows(rows, below, row["query"], row["run"])
 
 
 def run_rows(rows: sqlite3.Connection, limit: int = -1) -> list[dict[str, Any]]:
@@ -287,10 +286,12 @@ def choices(rows: sqlite3.Connection) -> dict[str, list[str]]:
     return {name: [row[0] for row in rows.execute(f"{sql} LIMIT {_CHOICES}")] for name, sql in asked.items()}
 
 
-def _row(found: sqlite3.Row) -> Row:
-    """An episode of the index, with its figures as numbers."""
-    counted = {name: found[name] for name in _COUNTED}
-    return {**dict(found), "figures": {**json.loads(found["figures"] or "{}"), **counted}}
+def _rows(rows: sqlite3.Connection, where: str, *values: object) -> list[Row]:
+    """Episodes of the index, with their figures as numbers."""
+    found = [dict(row) for row in rows.execute(f"SELECT {_COLUMNS} {_FROM} WHERE {where}", values)]
+    for row in found:
+        row["figures"] = json.loads(row["figures"] or "{}") | {name: row[name] for name in _COUNTED}
+    return found
 
 
 def _where(wanted: Filter) -> tuple[str, list[object]]:
@@ -305,11 +306,3 @@ def _number(text: str, what: str) -> float:
         return float(text)
     except ValueError:
         raise UsageError(f'"{text}" is no number', fix=f"use a number for {what}") from None
-
-
-def _words(text: str) -> str:
-    """The words of a search for FTS5: all of them, each also as the beginning of a longer one."""
-    words = words_to_find(text)
-    if text and not words:
-        raise UsageError(f"there is no word in {text}", fix="search for words, names or numbers")
-    return " ".join(f'"{word}"*' for word in words)

@@ -113,8 +113,16 @@ def _of_episode(view: EpisodeView, here: str, budget: int) -> dict[str, Any]:
 
 def _of_turn(view: EpisodeView, shown: ShownTurn, here: str, budget: int) -> dict[str, Any]:
     turn, marks = shown.turn, view.marks(shown.turn.index)
-    texts = [one.content for one in shown.read]
-    cut = _fair([*texts, shown.said, *(call.answer or "" for call in shown.calls)], budget)
+    # The most characters of each text, so that all of them fit.
+    texts = [*(one.content for one in shown.read), shown.said, *(call.answer or "" for call in shown.calls)]
+    lengths = sorted(map(len, texts))
+    cut = lengths[-1]
+    for place, length in enumerate(lengths):
+        left = len(lengths) - place
+        if length * left > budget:
+            cut = max(1, budget // left)
+            break
+        budget -= length
     return {
         "turn": here,
         "version": turn.version,
@@ -147,16 +155,6 @@ def as_text(part: dict[str, Any]) -> str:
     """A part to read, as YAML, without what is empty."""
     told = {name: value for name, value in part.items() if value not in (None, "", [], {})}
     return str(yaml.dump(told, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=math.inf))
-
-
-def _fair(texts: Sequence[str], budget: int) -> int:
-    """The most characters of each text, so that all of them fit."""
-    left, number = budget, len(texts)
-    for length in sorted(map(len, texts)):
-        if length * number > left:
-            return max(1, left // number)
-        left, number = left - length, number - 1
-    return max(map(len, texts), default=0)
 
 
 def _call(call: ShownCall, limit: int) -> dict[str, Any]:

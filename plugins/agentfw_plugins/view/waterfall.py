@@ -33,15 +33,12 @@ class Step:
 
     kind: str
     name: str
-    start: float
-    """In seconds since 1970, or by the clock of a world that has a time of its own."""
+    start: float  # in seconds since 1970, or by the clock of a world that has a time of its own
     end: float
     note: str = ""
-    link: str = ""
-    """Where on the page, or on which page, more of it stands."""
+    link: str = ""  # where on the page, or on which page, more of it stands
     problem: str = ""
-    holds: bool = False
-    """Whether other steps can be a part of it."""
+    holds: bool = False  # whether other steps can be a part of it
     parts: list[Step] = field(default_factory=list)
     moments: list[float] = field(default_factory=list)
     """When something happened that took no time. Where there are any, the step is a row of them."""
@@ -113,22 +110,17 @@ def waterfall(
         holding = (one for one in _flat(roots) if one.holds and step.is_within(one))
         around = min(holding, key=lambda one: one.seconds, default=None)
         (roots if around is None else around.parts).append(step)
-    found = list(_flat([*roots, *_moments(view)]))
+    if view.episode is not None and all(turn.at is None for turn in view.episode.turns):
+        # What became known in a world, and what was done in it, each as a row.
+        for name, kinds in (("becomes known", ("observation",)), ("is done", ("intervention", "reflex"))):
+            moments = [event.time for event in view.episode.events if event.kind in kinds]
+            if moments:
+                roots.append(Step(name, name, min(moments), max(moments), moments=moments))
+    found = list(_flat(roots))
     calls = [step for step in found if not (step.parts or step.moments) and step.seconds > 0]
     if len(calls) > 1:
         max(calls, key=lambda step: step.seconds).is_slowest = True
     return found if any(step.seconds > 0 for step in found) else []
-
-
-def _moments(view: EpisodeView) -> Iterator[Step]:
-    """What became known in a world, and what was done in it, each as a row."""
-    episode = view.episode
-    if episode is None or any(turn.at is not None for turn in episode.turns):
-        return
-    for name, kinds in (("becomes known", ("observation",)), ("is done", ("intervention", "reflex"))):
-        moments = [event.time for event in episode.events if event.kind in kinds]
-        if moments:
-            yield Step(name, name, min(moments), max(moments), moments=moments)
 
 
 def _of_record(view: EpisodeView) -> Iterator[Step]:

@@ -37,12 +37,9 @@ from ..task_files import SHARES, tasks_of
 from ..view.annotations import with_annotations
 
 if TYPE_CHECKING:
-    from agentfw_rewardmodels import PreferenceModel
-
     from ..rewards.preference import Preference
 
-LEAST = len(set(SHARES))
-"""Minimum number of conversations with a wanted answer, so that each split has one."""
+LEAST = len(set(SHARES))  # minimum number of conversations with a wanted answer, so that each split has one
 
 Kind = Literal["rated", "pair", "hint"]
 _KINDS: dict[str, Kind] = {"pairs": "pair", "hints": "hint"}
@@ -58,20 +55,14 @@ class Example:
     actions: tuple[Action, ...]
     text: str
     user: str
-    value: float
-    """What the user thinks of the answer, from -1 to 1. 1 for a correction."""
-    corrected: bool = False
-    """Whether the text is the user's own."""
+    value: float  # what the user thinks of the answer, from -1 to 1. 1 for a correction
+    corrected: bool = False  # whether the text is the user's own
     stop: tuple[str, ...] = ()
-    max_tokens: int | None = None
-    """Where the answer was to end."""
+    max_tokens: int | None = None  # where the answer was to end
     kind: Kind = "rated"
-    worse: str = ""
-    """Of a pair, the other answer to the same request."""
-    words: Words = _NO_WORDS
-    """Of a hint, what was said of the answer."""
-    earlier: int = 0
-    """Of a hint, how many earlier ones on the same answer don't count any more."""
+    worse: str = ""  # of a pair, the other answer to the same request
+    words: Words = _NO_WORDS  # of a hint, what was said of the answer
+    earlier: int = 0  # of a hint, how many earlier ones on the same answer don't count any more
 
     @property
     def wanted(self) -> bool:
@@ -87,15 +78,25 @@ _NEEDED: dict[Kind, tuple[str, str]] = {
 
 
 def read_examples(runs: Sequence[Path], good: float, metric: str = "", kind: Kind = "rated") -> list[Example]:
-    """The examples of some runs, in an order that depends on what is in them and not on the order of the runs.
+    """The rated answers of some runs, and those of the other `kind`, in an order that is not that of the runs.
 
-    `good` is the minimum feedback of a good answer. A bad one has at most minus that. `metric` is what it is about.
-    Besides rated answers, those of the other `kind` are read.
+    A good one has at least the feedback `good` about the `metric`, and a bad one at most minus that.
     """
     looked, cut_off = Metric.read(metric), list[Turn]()
-    every = [example for run in runs for example in _of_run(run, good, looked, cut_off)]
+    every = list[Example]()
+    for run in runs:
+        ended = {episode.id: episode for episode in RunFolder.open(run).episodes()}
+        going_on = {episode.id: episode for episode in read_sessions(run)}
+        for episode in {**going_on, **ended}.values():
+            every += _of_episode(with_annotations(episode, run), good, looked, cut_off)
     rated = [example for example in every if example.kind == "rated"]
-    every += _pairs(rated)
+    # The best answer to a request of a user, beside each bad one.
+    requests = defaultdict[tuple[object, ...], list[Example]](list)
+    for example in rated:
+        requests[example.user, tuple((one.role, one.content) for one in example.messages)].append(example)
+    for some in requests.values():
+        best = max(some, key=lambda one: (one.value, one.text))
+        every += [replace(best, kind="pair", worse=one.text) for one in some if best.wanted and not one.wanted]
     found = {_mark(example): example for example in every if example.kind in ("rated", kind)}
     own = [example for example in found.values() if example.kind == kind]
     begun = {_begin(example) for example in own if example.wanted or kind == "hint"}
@@ -110,16 +111,6 @@ def read_examples(runs: Sequence[Path], good: float, metric: str = "", kind: Kin
             fix=f"rate more answers: agentfw feedback SESSION {more}{thumbs}",
         )
     return [found[mark] for mark in sorted(found)]
-
-
-def _pairs(rated: Sequence[Example]) -> Iterator[Example]:
-    """The best answer to a request of a user, beside each bad one."""
-    requests = defaultdict[tuple[object, ...], list[Example]](list)
-    for example in rated:
-        requests[example.user, tuple((one.role, one.content) for one in example.messages)].append(example)
-    for some in requests.values():
-        best = max(some, key=lambda one: (one.value, one.text))
-        yield from (replace(best, kind="pair", worse=one.text) for one in some if best.wanted and not one.wanted)
 
 
 def split_of(examples: Sequence[Example], split: str) -> list[Example]:
@@ -138,13 +129,6 @@ def _begin(example: Example) -> bytes:
     """A digest of the first message of the user."""
     first = next((one.content for one in example.messages if one.role == "user"), "")
     return blake2b(first.encode(errors="replace"), digest_size=16).digest()
-
-
-def _of_run(run: Path, good: float, metric: Metric, cut_off: list[Turn]) -> Iterator[Example]:
-    ended = {episode.id: episode for episode in RunFolder.open(run).episodes()}
-    going_on = {episode.id: episode for episode in read_sessions(run)}
-    for episode in {**going_on, **ended}.values():
-        yield from _of_episode(with_annotations(episode, run), good, metric, cut_off)
 
 
 def _of_episode(episode: Episode, good: float, metric: Metric, cut_off: list[Turn]) -> Iterator[Example]:
@@ -303,9 +287,22 @@ class FeedbackPreference(RewardModel):
 
         home = folder / "feedback_preference"
         if not home.exists():
+            from agentfw_rewardmodels import PreferenceModel
+            from agentfw_rewardmodels import PreferenceSettings as FitSettings
+
             runs = [Path(run) for run in self.settings.runs]
-            examples = read_examples(runs, self.settings.good, self.settings.metric)
-            self._fit(split_of(examples, "train")).save(home)
+            examples = split_of(read_examples(runs, self.settings.good, self.settings.metric), "train")
+            # Answers with the same text are one item.
+            items = [blake2b(one.text.encode(errors="replace"), digest_size=12).hexdigest() for one in examples]
+            texts = {item: one.text for item, one in zip(items, examples, strict=True)}
+            said = [
+                {"user": one.user or "user", "item": item, "value": one.value}
+                for item, one in zip(items, examples, strict=True)
+            ]
+            fit = FitSettings(dimensions=self.settings.dimensions, epochs=self.settings.epochs)
+            with translated_errors():
+                model = PreferenceModel.fit(said, items=texts, settings=fit)
+            model.save(home)
         self._preference = Preference(PreferenceSettings(model=str(home), text="said"))
 
     async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
@@ -314,18 +311,3 @@ class FeedbackPreference(RewardModel):
 
     async def forget(self, user: str) -> bool:
         return self._preference is not None and await self._preference.forget(user)
-
-    def _fit(self, examples: Sequence[Example]) -> PreferenceModel:
-        from agentfw_rewardmodels import PreferenceModel
-        from agentfw_rewardmodels import PreferenceSettings as FitSettings
-
-        texts = {_item(example): example.text for example in examples}
-        said = [{"user": one.user or "user", "item": _item(one), "value": one.value} for one in examples]
-        settings = FitSettings(dimensions=self.settings.dimensions, epochs=self.settings.epochs)
-        with translated_errors():
-            return PreferenceModel.fit(said, items=texts, settings=settings)
-
-
-def _item(example: Example) -> str:
-    """Answers with the same text are one item."""
-    return blake2b(example.text.encode(errors="replace"), digest_size=12).hexdigest()

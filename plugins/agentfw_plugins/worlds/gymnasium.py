@@ -41,7 +41,14 @@ class GymnasiumEnvironment(Environment):
 
     def brief(self) -> Brief:
         space = self.inside.action_space
-        schema = {"type": "object", "properties": {"action": _schema(space)}, "required": ["action"]}
+        if _discrete(space):
+            first = int(getattr(space, "start", 0))
+            action: dict[str, Any] = {"type": "integer", "minimum": first, "maximum": first + int(space.n) - 1}
+        else:
+            action = {"type": "array", "items": {"type": "number"}, "description": str(space)}
+            if space.shape and len(space.shape) == 1:
+                action["minItems"] = action["maxItems"] = int(space.shape[0])
+        schema = {"type": "object", "properties": {"action": action}, "required": ["action"]}
         step = Action("step", f"Take one step. Actions: {space}", schema)
         return Brief(f"Earn as much reward as you can in {self.settings.id}.", (step,))
 
@@ -59,7 +66,22 @@ class GymnasiumEnvironment(Environment):
             raise InterventionRefused("a tick takes one action, and this one has its own already")
         if intervention.name != "step":
             raise InterventionRefused(f"there is no such action: {intervention.name} {dict(intervention.arguments)}")
-        action = self._action(intervention.arguments.get("action"))
+        # The action of a model as an element of the action space.
+        space, value = self.inside.action_space, intervention.arguments.get("action")
+        try:
+            if _discrete(space):
+                if isinstance(value, float) and not value.is_integer():
+                    raise ValueError("half a choice is none")
+                choose: Any = type(getattr(space, "start", 0))
+                action: Any = choose(value)
+            else:
+                import numpy
+
+                action = numpy.asarray(value, dtype=space.dtype).reshape(space.shape)
+        except (TypeError, ValueError, OverflowError):
+            action = None
+        if action is None or not space.contains(action):
+            raise InterventionRefused(f"{str(value)[:100]} is no element of {space}")
         self._stepping = True
         self.world.after(1, lambda: self._step(action))
 
@@ -76,40 +98,10 @@ class GymnasiumEnvironment(Environment):
         if ended or truncated:
             self.world.finish(**self.outcome())
 
-    def _action(self, value: Any) -> Any:
-        """Convert a model's action into an element of the action space."""
-        space = self.inside.action_space
-        try:
-            if _discrete(space):
-                if isinstance(value, float) and not value.is_integer():
-                    raise ValueError("half a choice is none")
-                choose: Any = type(getattr(space, "start", 0))
-                action: Any = choose(value)
-            else:
-                import numpy
-
-                action = numpy.asarray(value, dtype=space.dtype).reshape(space.shape)
-        except (TypeError, ValueError, OverflowError):
-            action = None
-        if action is None or not space.contains(action):
-            raise InterventionRefused(f"{str(value)[:100]} is no element of {space}")
-        return action
-
 
 def _discrete(space: Any) -> bool:
     """Whether a space is one of n choices. A MultiBinary has an n too, but also a shape."""
     return hasattr(space, "n") and not space.shape
-
-
-def _schema(space: Any) -> dict[str, Any]:
-    if _discrete(space):
-        first = int(getattr(space, "start", 0))
-        return {"type": "integer", "minimum": first, "maximum": first + int(space.n) - 1}
-    schema: dict[str, Any] = {"type": "array", "items": {"type": "number"}, "description": str(space)}
-    shape: tuple[int, ...] = space.shape or ()
-    if len(shape) == 1:
-        schema["minItems"] = schema["maxItems"] = int(shape[0])
-    return schema
 
 
 def _as_json(value: Any) -> Any:

@@ -78,8 +78,7 @@ _MOST, _TAIL = 1_000_000, 4000  # bytes of the output that are read, and charact
 class Result:
     """The result of a command."""
 
-    code: int | None
-    """Exit code. None if it was ended because its time was over."""
+    code: int | None  # exit code. None if it was ended because its time was over
     out: str
     err: str
 
@@ -187,7 +186,12 @@ class Program(SessionEnvironment):
         try:
             async with reachable(session) as url:
                 if self._function is None:
-                    result = await self._command(row, url, folder)
+                    told, setting = shown(row), "environment.command"
+                    words = words_of(self.settings.command, told, setting)
+                    given = (json.dumps(told, ensure_ascii=False) + "\n").encode()
+                    environment = {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": _KEY}
+                    environment |= {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": _KEY}
+                    result = await run_command(words, folder, environment, given, self.settings.timeout, setting)
                 else:
                     result = await self._call(self._function, row, f"{url}/v1")
             session.note("program", "ended", result.tail())
@@ -203,15 +207,8 @@ class Program(SessionEnvironment):
         session.episode.utility = reward
         session.note("utility", "reward", {"value": reward})
         names = [name for name, value in said.items() if isinstance(value, (int, float)) and math.isfinite(value)]
-        told = {name: float(said[name]) for name in names[:_FIGURES] if name not in ("reward", "answer", "utility")}
-        session.end("finished", **{**told, "failed": float(result.failed), "timed_out": float(result.code is None)})
-
-    async def _command(self, row: Row, base: str, folder: Path) -> Result:
-        told, setting = shown(row), "environment.command"
-        words, given = words_of(self.settings.command, told, setting), json.dumps(told, ensure_ascii=False) + "\n"
-        environment = {"OPENAI_BASE_URL": f"{base}/v1", "OPENAI_API_KEY": _KEY}
-        environment |= {"ANTHROPIC_BASE_URL": base, "ANTHROPIC_API_KEY": _KEY}
-        return await run_command(words, folder, environment, given.encode(), self.settings.timeout, setting)
+        own = {name: float(said[name]) for name in names[:_FIGURES] if name not in ("reward", "answer", "utility")}
+        session.end("finished", **{**own, "failed": float(result.failed), "timed_out": float(result.code is None)})
 
     async def _call(self, function: Function, row: Row, base: str) -> Result:
         limit = asyncio.timeout(self.settings.timeout)

@@ -22,8 +22,7 @@ from command_line import Agentfw
 from agentfw import Generation, Intervention, Moment, Policy, Request
 from agentfw.printing.out import Out
 from agentfw.runs import RunFolder, read_sessions
-from agentfw_plugins.chat.commands import obey
-from agentfw_plugins.chat.conversation import Conversation, Screen
+from agentfw_plugins.chat.conversation import Conversation, Screen, obey
 from agentfw_plugins.gateway.live import opened
 
 pytest.importorskip("igraph")

@@ -15,7 +15,6 @@ from random import Random
 from pydantic import Field
 
 from agentfw import Episode, RewardModel, Score, Settings
-from agentfw.episode import Call
 
 from ...rewards.measured import Measured
 from .dataset import Calendar
@@ -134,15 +133,14 @@ class CalendarHub(RewardModel):
         self.settings = settings or CalendarHubSettings()
 
     async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
-        scores: list[Score] = []
+        scores, actions = list[Score](), self.settings.actions
         for episode in group:
-            whole = [turn for turn in episode.turns if turn.finish != "interrupted"]
-            used = {turn.round for turn in whole if any(self._counts(call, episode) for call in turn.calls)}
+            failed, used = episode.failed_calls, set[int]()
+            for turn in episode.turns:
+                for call in turn.calls if turn.finish != "interrupted" else ():
+                    counts = not actions or call.arguments.get("action") in actions
+                    if call.name in self.settings.tools and counts and call.id not in failed:
+                        used.add(turn.round)
             rounds = sorted({measure.round for measure in episode.measures if measure.name == "error"})
             scores += [Score(episode.id, "calendar_hub", float(number in used), "base", number) for number in rounds]
         return scores
-
-    def _counts(self, call: Call, episode: Episode) -> bool:
-        tools, actions = self.settings.tools, self.settings.actions
-        wanted = call.name in tools and (not actions or call.arguments.get("action") in actions)
-        return wanted and call.id not in episode.failed_calls

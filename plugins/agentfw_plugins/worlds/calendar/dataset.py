@@ -35,8 +35,7 @@ class Calendar:
 
     user: User
     series: tuple[Series, ...]
-    events: tuple[Event, ...]
-    """The regular events, without conflicts, in order of time."""
+    events: tuple[Event, ...]  # the regular events, without conflicts, in order of time
     rounds: tuple[Round, ...]
 
 
@@ -46,8 +45,7 @@ class Dataset:
 
     seed: int = 7
     schemas: Sequence[Schema] = field(default_factory=shipped_schemas)
-    users_each: int = 5
-    """Users of each organisation."""
+    users_each: int = 5  # users of each organisation
     organisations: dict[str, int] = field(default_factory=lambda: {"train": 40, "validation": 4, "test": 2})
     """Number of organisations per split."""
 
@@ -109,16 +107,14 @@ _REGULAR, _SECOND, _TOUCHED = 0.35, 0.6, 0.4
 third, and that a reason applies to the anchor itself."""
 
 
-class RoundMaker:
+class RoundMaker(Maker):
     """Generates the rounds of one user's year."""
 
     def __init__(self, user: User, generator: Random) -> None:
-        self.user, self.random = user, generator
-        self.maker = Maker(user, generator)
-        schema = user.organisation.schema
-        self.regular = [meeting for meeting in user.role.meetings if self.maker.possible(meeting)]
-        self.occasions = [meeting for meeting in schema.occasions if self.maker.possible(meeting)]
-        self.reasons = [schema.reasons[name] for name in user.role.reasons]
+        super().__init__(user, generator)
+        self.regular = [meeting for meeting in user.role.meetings if self.possible(meeting)]
+        self.occasions = [meeting for meeting in self.schema.occasions if self.possible(meeting)]
+        self.reasons = [self.schema.reasons[name] for name in user.role.reasons]
         # A regular meeting isn't announced today.
         self.reasons_for_regular = [reason for reason in self.reasons if "notice" not in reason.sets]
         self._pairs = self._pairings()
@@ -135,8 +131,7 @@ class RoundMaker:
         for week, regular in enumerate(by_week):
             if len(found) >= count:
                 break
-            anchors = sorted(self.random.sample(regular, PER_WEEK), key=lambda event: (event.day, event.start))
-            for anchor in anchors:
+            for anchor in sorted(self.random.sample(regular, PER_WEEK), key=lambda event: (event.day, event.start)):
                 found.append(self._round(len(found) + 1, week, anchor, conflicts))
         return found[:count]
 
@@ -151,21 +146,23 @@ class RoundMaker:
                 return drawn
         raise self._impossible(f"no conflict round can be made in week {week + 1}")
 
-    def _impossible(self, what: str) -> SettingsError:
-        return SettingsError(
-            f"{self.user.organisation.schema.name}: {what} for a {self.user.role.title} ({_TRIES} tries)",
-            fix="give the role more conflict reasons or occasions that its principles react to",
-        )
-
     def _draw(self, number: int, week: int, anchor: Event, conflicts: int, accepts: bool) -> Round | None:
         """A candidate round, or None if the draw doesn't allow the label."""
         kept = replace(anchor, id=f"r{number}-0")
         if self.reasons_for_regular and self.random.random() < _TOUCHED:
-            self.maker.apply(one_of(self.reasons_for_regular, self.random), kept)
-        budget = _POOL * conflicts
-        winner = kept if accepts else self._winner(kept, budget)
-        if winner is None:
-            return None
+            self.apply(one_of(self.reasons_for_regular, self.random), kept)
+        budget, winner = _POOL * conflicts, kept
+        if not accepts:
+            # A competitor that beats the anchor, for which a strong principle speaks.
+            least = self._value(kept) + _MARGIN
+            for event in (self._competitor(kept) for _ in range(budget)):
+                if self._value(event) < least or event.title == kept.title:
+                    continue
+                if any(self.user.weights[name] >= _STRONG for name in self._triggered(event)):
+                    winner = event
+                    break
+            else:
+                return None
         best, events = self._value(winner), [kept] if accepts else [kept, winner]
         titles = {event.title for event in events}
         for _ in range(budget):
@@ -183,71 +180,62 @@ class RoundMaker:
         tags = tuple(self._tags(event) for event in events)
         return Round(number, week, anchor.day, tuple(events), tags, events.index(winner), events.index(kept))
 
-    def _winner(self, anchor: Event, budget: int) -> Event | None:
-        """A competitor that beats the anchor, supported by a strong principle."""
-        least = self._value(anchor) + _MARGIN
-        for event in (self._competitor(anchor) for _ in range(budget)):
-            if self._value(event) < least or event.title == anchor.title:
-                continue
-            if any(self.user.weights[name] >= _STRONG for name in self._triggered(event)):
-                return event
-        return None
-
     def _competitor(self, anchor: Event) -> Event:
         """An event in the anchor's hour, made from a principle and something that triggers it."""
         for _ in range(_TRIES):
             (principle,) = self.random.choices(self._names, cum_weights=self._cumulated)
             cause = one_of(self._pairs[principle], self.random)
-            meeting = cause if isinstance(cause, Meeting) else self._template(anchor, cause)
+            if isinstance(cause, Meeting):
+                meeting = cause
+            else:  # a meeting that the reason fits: sometimes another regular one, else an occasion
+                regular = [one for one in self.regular if one.topic in cause.topics]
+                others = [one for one in regular if one.name != anchor.template]
+                occasions = [one for one in self.occasions if one.topic in cause.topics]
+                is_regular = others and (not occasions or self.random.random() < _REGULAR)
+                meeting = one_of(others if is_regular else occasions or regular, self.random)
             self._made += 1
-            event = self.maker.event(meeting, f"c{self._made}", anchor.day, anchor.start)
+            event = self.event(meeting, f"c{self._made}", anchor.day, anchor.start)
             if meeting.cadence == "none":
                 event.notice = one_of(("planned", "planned", "week"), self.random)
             elif self.random.random() < 0.5:
                 event.series = "none"  # an extra date of a regular meeting
-            if isinstance(cause, Reason) and not self.maker.apply(cause, event):
+            if isinstance(cause, Reason) and not self.apply(cause, event):
                 continue
             for _ in range(2):
                 if self.random.random() < _SECOND:
-                    self.maker.apply(one_of(self.reasons, self.random), event)
+                    self.apply(one_of(self.reasons, self.random), event)
             # A start near the anchor's, so that all events overlap in its second quarter of an hour.
             shared = anchor.start + (15 if anchor.minutes > 15 else 0)
             starts = [anchor.start + offset for offset in (-30, -15, 0, 0, 0, 15)]
-            fitting = [
-                start
-                for start in starts
-                if start <= shared < start + event.minutes and 7 * 60 <= start <= 20 * 60 - event.minutes
-            ]
+            overlapping = [start for start in starts if start <= shared < start + event.minutes]
+            fitting = [start for start in overlapping if 7 * 60 <= start <= 20 * 60 - event.minutes]
             if fitting:
                 event.start = one_of(fitting, self.random)
                 return event
         raise self._impossible(f"nothing can compete with {anchor.title}")
 
-    def _template(self, anchor: Event, reason: Reason) -> Meeting:
-        """A meeting that the reason fits: sometimes another regular meeting, else an occasion."""
-        regular = [meeting for meeting in self.regular if meeting.topic in reason.topics]
-        others = [meeting for meeting in regular if meeting.name != anchor.template]
-        occasions = [meeting for meeting in self.occasions if meeting.topic in reason.topics]
-        if others and (not occasions or self.random.random() < _REGULAR):
-            return one_of(others, self.random)
-        return one_of(occasions or regular, self.random)
+    def _impossible(self, what: str) -> SettingsError:
+        return SettingsError(
+            f"{self.schema.name}: {what} for a {self.user.role.title} ({_TRIES} tries)",
+            fix="give the role more conflict reasons or occasions that its principles react to",
+        )
 
     def _pairings(self) -> dict[str, list[Meeting | Reason]]:
         """The reasons and occasions that can trigger each of the user's principles."""
         found: dict[str, list[Meeting | Reason]] = {name: [] for name in self.user.weights}
+        meetings = [*self.occasions, *self.regular]
         for reason in self.reasons:
-            fitting = [meeting for meeting in (*self.occasions, *self.regular) if meeting.topic in reason.topics]
-            if not fitting:
+            if (fitting := next((one for one in meetings if one.topic in reason.topics), None)) is None:
                 continue
-            event = self.maker.event(fitting[0], "", 0, 0)
+            event = self.event(fitting, "", 0, 0)
             before = self._triggered(event)
-            after = self._triggered(event) if self.maker.apply(reason, event) else ()
-            for name in after:
-                if name not in before:
-                    found[name].append(reason)
-        for meeting in [*self.occasions, *self.regular]:
+            if self.apply(reason, event):
+                for name in self._triggered(event):
+                    if name not in before:
+                        found[name].append(reason)
+        for meeting in meetings:
             # What a meeting triggers may depend on how many attend, so a few are drawn.
-            draws = [self._triggered(self.maker.event(meeting, "", 0, 0)) for _ in range(3)]
+            draws = [self._triggered(self.event(meeting, "", 0, 0)) for _ in range(3)]
             for name in set[str]().union(*draws):
                 found[name].append(meeting)
         return {name: causes for name, causes in found.items() if causes}

@@ -217,7 +217,7 @@ class CalendarConflicts(Environment):
             self._open()
 
     def _close(self, letter: str | None, ranking: list[str], complete: bool) -> None:
-        """End the round: record its result and schedule the next one."""
+        """End the round: record its result. The feedback reminds of what was decided, and of what came second."""
         answer, letters = self._shown.answer, self._shown.letters
         self._is_open, self._decided = False, letter is not None
         right = letter == answer
@@ -229,7 +229,25 @@ class CalendarConflicts(Environment):
         name, week = self._calendar.user.name, self._shown.week + 1
         self.world.utility(float(right), f"{name}, week {week}: kept {title}: {'right' if right else 'wrong'}")
         second = next((one for one in ranking if one in letters and one != letter), "")
-        self._feedback = self._words(letter, second, right)
+        chosen = None if letter is None else letters.index(letter)
+        found = feedback_on(self._shown, chosen, self._calendar.user, self._said)
+        if letter is None:
+            verdict = f"none, nothing was taken and {answer} is kept."
+        elif right:
+            verdict = f"right, {answer} is kept before {second}." if second else f"right, {answer} is kept."
+        else:
+            verdict = f"wrong, {letter} was taken and {answer} is kept."
+        data = {
+            "round": self._number,
+            "accepted": answer,
+            "chosen": letter or "",
+            "second": second,
+            "right": right,
+            "because": {"principle": found.principle, "valued": found.valued},
+            "said": found.said,
+            "by": "user",
+        }
+        self._feedback = data, f'feedback: {verdict} "{found.said}"'
         if self._number == self.settings.rounds:
             self.world.observe("feedback", self._feedback[0], text=self._feedback[1])
             self.world.finish(**self.outcome())
@@ -238,53 +256,26 @@ class CalendarConflicts(Environment):
         """A round as values and as text."""
         shown, user = self._shown, self._calendar.user
         anchor = shown.events[shown.anchor]
-        archetype = user.organisation.schema.archetype
-        when = f"{DAY_NAMES[shown.day % 7]} {clock(anchor.start)}"
-        name, role = user.name, user.role.title
-        lines = [f"conflict: week {shown.week + 1}, {when}, for {name} ({role}, {archetype})"]
         that_day = [event for event in self._calendar.events if event.day == shown.day]
         apart = [event for event in that_day if event.end <= anchor.start or event.start >= anchor.end]
-        also = [{"start": clock(event.start), "title": event.title} for event in apart]
-        if also:
-            lines.append("also that day: " + ", ".join(f"{event['start']} {event['title']}" for event in also))
         every = list(zip(shown.letters, shown.events, shown.tags, strict=True))
-        lines += [event_line(letter, event.shown, tags) for letter, event, tags in every]
-        events = [{"letter": letter, "title": event.shown, **tags} for letter, event, tags in every]
         data = {
             "round": self._number,
             "week": shown.week + 1,
-            "when": when,
-            "user": name,
-            "role": role,
+            "when": f"{DAY_NAMES[shown.day % 7]} {clock(anchor.start)}",
+            "user": user.name,
+            "role": user.role.title,
             "organisation": user.organisation.name,
-            "archetype": archetype,
-            "events": events,
-            "also": also,
+            "archetype": user.organisation.schema.archetype,
+            "events": [{"letter": letter, "title": event.shown, **tags} for letter, event, tags in every],
+            "also": [{"start": clock(event.start), "title": event.title} for event in apart],
         }
+        whose = f"{data['user']} ({data['role']}, {data['archetype']})"
+        lines = [f"conflict: week {data['week']}, {data['when']}, for {whose}"]
+        if apart:
+            lines.append("also that day: " + ", ".join(f"{clock(event.start)} {event.title}" for event in apart))
+        lines += [event_line(letter, event.shown, tags) for letter, event, tags in every]
         return data, "\n".join(lines)
-
-    def _words(self, letter: str | None, second: str, right: bool) -> tuple[dict[str, Any], str]:
-        """The feedback on the round that has just ended. It reminds of what was decided, and what came second."""
-        shown = self._shown
-        chosen = None if letter is None else shown.letters.index(letter)
-        found = feedback_on(shown, chosen, self._calendar.user, self._said)
-        kept = shown.answer
-        if letter is None:
-            verdict = f"none, nothing was taken and {kept} is kept."
-        else:
-            before = f" before {second}" if second else ""
-            verdict = f"right, {kept} is kept{before}." if right else f"wrong, {letter} was taken and {kept} is kept."
-        data = {
-            "round": self._number,
-            "accepted": kept,
-            "chosen": letter or "",
-            "second": second,
-            "right": right,
-            "because": {"principle": found.principle, "valued": found.valued},
-            "said": found.said,
-            "by": "user",
-        }
-        return data, f'feedback: {verdict} "{found.said}"'
 
     # -- how it went ---------------------------------------------------------------------------------------------------
 

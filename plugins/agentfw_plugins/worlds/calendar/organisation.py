@@ -7,7 +7,7 @@ that the role doesn't have are added. The weights are hidden from every agent.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 
@@ -26,15 +26,9 @@ class Person:
 
     id: str
     name: str
-    role: str
-    """The role inside; client, partner or vendor for a contact."""
+    role: str  # the role inside; client, partner or vendor for a contact
     boss: str = ""
-    firm: str = ""
-    """Where a contact is from."""
-
-    @property
-    def first_name(self) -> str:
-        return self.name.partition(" ")[0]
+    firm: str = ""  # where a contact is from
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +45,15 @@ class Organisation:
         generator = seeds.random("organisation")
         name = f"{generator.choice(schema.names.first)} {generator.choice(schema.names.second)}"
         words = vocabulary()
-        names = _names(*(generator.sample(some, len(some)) for some in (words.first_names, words.last_names)))
+        first_names, last_names = (generator.sample(some, len(some)) for some in (words.first_names, words.last_names))
+
+        def endless_names() -> Iterator[str]:
+            """First names are unique, so that "1:1 with Mira" is unambiguous."""
+            for place in count():
+                repeat, turn = divmod(place, len(first_names))
+                yield f"{first_names[turn]} {last_names[(place + repeat * 7) % len(last_names)]}"
+
+        names = endless_names()
         people: dict[str, Person] = {}
         # Roles ordered so that each boss comes before their reports.
         done: list[str] = []
@@ -100,16 +102,6 @@ class Organisation:
         }
         return others | {contact.id: contact.role for contact in self.contacts.values()}
 
-    def person(self, identity: str) -> Person:
-        return self.people.get(identity) or self.contacts[identity]
-
-
-def _names(first: Sequence[str], last: Sequence[str]) -> Iterator[str]:
-    """An endless supply of unique first names, so that "1:1 with Mira" is unambiguous."""
-    for place in count():
-        repeat, turn = divmod(place, len(first))
-        yield f"{first[turn]} {last[(place + repeat * 7) % len(last)]}"
-
 
 # How far users differ from their role, as in the published benchmark.
 _SPREAD = (-1, 0, 1)  # equally likely changes of a weight
@@ -127,8 +119,7 @@ class User:
     organisation: Organisation
     weights: Mapping[str, int]
     relations: Mapping[str, str]
-    principles: Mapping[str, Principle]
-    """The user's principles, by name."""
+    principles: Mapping[str, Principle]  # the user's principles, by name
 
     @property
     def name(self) -> str:

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from agentfw import Generation, Intervention, Moment, Observation, Policy, Request, Settings
+from agentfw import Generation, Intervention, Observation, Policy, Request, Settings
 from agentfw.errors import UnknownNameError
 
 from .choice_model import FEATURES, ChoiceLearner, Prior, choices, matrix
@@ -71,17 +71,14 @@ class LinearPolicy(Policy):
             if shown is not None and shown.data["round"] == feedback.data["round"]:
                 said = feedback.data.get("reasons", ())
                 self._learners[key].observe_all(choices(shown.data["events"], feedback.data["accepted"], said))
-        for conflict in request.moment.of("conflict"):
-            return self._answer(key, conflict, request.moment)
-        return Generation(version="linear")
-
-    def _answer(self, key: str, conflict: Observation, moment: Moment) -> Generation:
+        if (conflict := next(iter(request.moment.of("conflict")), None)) is None:
+            return Generation(version="linear")
         data = conflict.data
         if data["round"] == 1:
             # Start anew in the first round, so that a repeated episode is the same episode.
             learner = ChoiceLearner(self._prior.of(f"{data['archetype']}/{data['role']}"))
             self._learners[key] = learner
-            for past in moment.of("past"):
+            for past in request.moment.of("past"):
                 learner.observe_all([found for one in past.data["rounds"] for found in choices(**one)])
         self._shown[key] = conflict
         rows, weights = matrix(data["events"]), self._learners[key].weights

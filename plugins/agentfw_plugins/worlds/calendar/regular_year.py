@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from itertools import product
 from random import Random
 from typing import TypeVar
 
@@ -127,8 +128,8 @@ class Maker:
 
     def called(self, person: str) -> str:
         """A person's name in a title: the first name, or the firm for people from outside."""
-        found = self.organisation.person(person)
-        return found.firm or found.first_name
+        found = self.organisation.people.get(person) or self.organisation.contacts[person]
+        return found.firm or found.name.partition(" ")[0]
 
     def filled(self, title: str, attendees: Sequence[str]) -> str:
         """Fill the slots of a title."""
@@ -148,8 +149,7 @@ class Maker:
 
 
 WEEKS = 52
-FIRST_DAY = date(2026, 1, 5)
-"""Day 0 of every generated year is this Monday."""
+FIRST_DAY = date(2026, 1, 5)  # day 0 of every generated year is this Monday
 DAY_NAMES = ("Mon", "Tue", "Wed", "Thu", "Fri")
 _OPENS, _NOON, _CLOSES = 8 * 60 + 30, 12 * 60, 18 * 60
 _STEP = 15
@@ -165,12 +165,10 @@ def date_of(day: int) -> date:
 class Series:
     """A regular meeting with its place in the week."""
 
-    meeting: Meeting
     weekday: int
     start: int
     weeks: tuple[int, ...]
-    event: Event
-    """The event as it is on every date."""
+    event: Event  # the event as it is on every date
 
 
 def make_year(user: User, generator: Random) -> tuple[list[Series], list[Event]]:
@@ -197,10 +195,13 @@ def make_year(user: User, generator: Random) -> tuple[list[Series], list[Event]]
 def _placed(meeting: Meeting, event: Event, taken: list[list[tuple[int, int]]], generator: Random) -> Series:
     """A slot in the week that is free on all dates, with as few broken soft constraints as possible."""
     interval = CADENCES[meeting.cadence]
-    starts = range(_OPENS, _CLOSES - event.minutes + 1, 30)
-    options = sorted(
-        (_wishes(meeting, start), generator.random(), weekday, start) for weekday in range(5) for start in starts
-    )
+    options = []
+    for weekday, start in product(range(5), range(_OPENS, _CLOSES - event.minutes + 1, 30)):
+        is_early = start < _NOON
+        broken = ("mornings" in meeting.soft and not is_early) + ("afternoons" in meeting.soft and is_early)
+        # No start within the lunch hour unless everything else is taken.
+        options.append((broken * 2 + (_NOON <= start < _NOON + 60), generator.random(), weekday, start))
+    options.sort()
     offsets = list(range(interval))
     generator.shuffle(offsets)
     gap = _STEP if "no_back_to_back" in meeting.soft else 0
@@ -212,16 +213,9 @@ def _placed(meeting: Meeting, event: Event, taken: list[list[tuple[int, int]]], 
                 if all(not _clashes(taken[week * 5 + weekday], begins, ends) for week in weeks):
                     for week in weeks:
                         taken[week * 5 + weekday].append((start, start + event.minutes))
-                    return Series(meeting, weekday, start, weeks, event)
+                    return Series(weekday, start, weeks, event)
     problem = f"{meeting.name} finds no free place in the week"
     raise SettingsError(problem, fix="give that role fewer or shorter meetings")
-
-
-def _wishes(meeting: Meeting, start: int) -> int:
-    """How much a start is against what the meeting's people wish for."""
-    broken = ("mornings" in meeting.soft and start >= _NOON) + ("afternoons" in meeting.soft and start < _NOON)
-    # No start within the lunch hour unless everything else is taken.
-    return broken * 2 + (_NOON <= start < _NOON + 60)
 
 
 def _clashes(spans: list[tuple[int, int]], begins: int, ends: int) -> bool:
@@ -252,17 +246,13 @@ ROUNDS = WEEKS * PER_WEEK
 class Round:
     """One conflict and its right answer."""
 
-    number: int
-    """From 1."""
+    number: int  # from 1
     week: int
     day: int
-    events: tuple[Event, ...]
-    """In the order shown: A, B, C ..."""
+    events: tuple[Event, ...]  # in the order shown: A, B, C ...
     tags: tuple[dict[str, str], ...]
-    accepted: int
-    """Index of the event that the user keeps."""
-    anchor: int
-    """Index of the regular event."""
+    accepted: int  # index of the event that the user keeps
+    anchor: int  # index of the regular event
 
     @property
     def letters(self) -> str:

@@ -25,8 +25,7 @@ from agentfw.errors import SettingsError, nearest
 
 from .event_attributes import CHOICES, OUTSIDE, RELATIONS
 
-CADENCES = {"weekly": 1, "biweekly": 2, "monthly": 4}
-"""Interval in weeks."""
+CADENCES = {"weekly": 1, "biweekly": 2, "monthly": 4}  # interval in weeks
 _NUMBERS = {"size": ("size", 1, 60), "minutes": ("min", 5, 480)}
 _SETTABLE = ("due", "urgency", "place", "notice", "hold")
 _WORK = tuple(topic for topic in CHOICES["topic"] if topic not in ("social", "personal"))
@@ -73,8 +72,7 @@ class Table(BaseModel):
     """A table of the file."""
 
     model_config = ConfigDict(extra="forbid")
-    name: str = Field("", alias="(name)")
-    """The key that it stands at."""
+    name: str = Field("", alias="(name)")  # the key that it stands at
 
 
 class Conditions(NamedTuple):
@@ -82,8 +80,7 @@ class Conditions(NamedTuple):
 
     values: Mapping[str, tuple[str, ...]]
     """Tags and their allowed values; for `who`, one of these relations must attend."""
-    bounds: tuple[tuple[str, int, int], ...]
-    """Numeric tags with their minimum and maximum."""
+    bounds: tuple[tuple[str, int, int], ...]  # numeric tags with their minimum and maximum
 
 
 def _conditions(given: Any) -> Any:
@@ -141,8 +138,7 @@ class Meeting(Table):
     minutes: dict[Annotated[int, Field(ge=15, le=240, multiple_of=15)], Share]
     """Relative frequency of each duration."""
     by: Annotated[str, one_of(CHOICES["by"])]
-    who: People
-    """Number of attendees by relation, besides the organiser."""
+    who: People  # number of attendees by relation, besides the organiser
     place: dict[Annotated[str, one_of(CHOICES["place"])], Share]
     hold: Annotated[str, one_of(CHOICES["hold"])] = "none"
     soft: tuple[Annotated[str, one_of(("mornings", "afternoons", "no_back_to_back"))], ...] = ()
@@ -159,8 +155,7 @@ class Reason(Table):
 
     sets: dict[Annotated[str, one_of(_SETTABLE)], str] = Field(default_factory=dict, alias="set")
     adds: People = Field(default_factory=dict, alias="add")
-    only: Relation = ""
-    """A relation of which one person attends, and nobody else. Empty if the attendees stay."""
+    only: Relation = ""  # a relation of which one person attends, and nobody else. Empty if the attendees stay
     longer: int = Field(0, ge=15, le=120, multiple_of=15)
     notes: Texts
     topics: Annotated[tuple[Topic, ...], Field(min_length=1)] = _WORK
@@ -181,8 +176,7 @@ class Role(Table):
     people: Span
     reports_to: str = ""
     is_user: bool = Field(True, alias="user")
-    accepts: float = Field(0.35, ge=0.05, le=0.95)
-    """Probability that the regular meeting is kept."""
+    accepts: float = Field(0.35, ge=0.05, le=0.95)  # probability that the regular meeting is kept
     meetings: tuple[Meeting, ...] = ()
     principles: dict[str, Annotated[int, Field(ge=-6, le=6)]] = Field(default_factory=dict)
     reasons: tuple[str, ...] = ()

@@ -174,16 +174,16 @@ class Inbox(Environment):
     # -- what happens --------------------------------------------------------------------------------------------------
 
     def _expect_mail(self) -> None:
-        if self.settings.rate > 0:
-            self.world.after(self._arrivals.gap(), self._mail_arrives)
+        def arrive() -> None:
+            mail = self._arrivals.mail(len(self._mails), self.world.now)
+            self._mails.append(mail)
+            # In two steps, so that what is finished at its due time is in time.
+            self.world.at(mail.due, lambda: self.world.after(0, lambda: self._due(mail)))
+            self.world.observe("mail", mail.headline(), text=f"new mail {mail}")
+            self._expect_mail()
 
-    def _mail_arrives(self) -> None:
-        mail = self._arrivals.mail(len(self._mails), self.world.now)
-        self._mails.append(mail)
-        # In two steps, so that what is finished at its due time is in time.
-        self.world.at(mail.due, lambda: self.world.after(0, lambda: self._due(mail)))
-        self.world.observe("mail", mail.headline(), text=f"new mail {mail}")
-        self._expect_mail()
+        if self.settings.rate > 0:
+            self.world.after(self._arrivals.gap(), arrive)
 
     def _due(self, mail: Mail) -> None:
         if mail.handled:
@@ -212,18 +212,20 @@ class Inbox(Environment):
 
     def _turn_back(self) -> None:
         """Return to the document, which takes a moment after a mail."""
-        if self._at_mails:
-            self._focus(mails=False)
-            self._take_up("turning_back", self.settings.durations.turning_back, self._write)
-        else:
-            self._write()
 
-    def _write(self) -> None:
-        if self._section is not None:
-            self._section.resume()
-        elif not self._finished:
-            length = self._document.sections[self._written].tokens * self.settings.time_per_token
-            self._section = self.world.work("write", length, self._section_written)
+        def write() -> None:
+            if self._section is not None:
+                self._section.resume()
+            elif not self._finished:
+                length = self._document.sections[self._written].tokens * self.settings.time_per_token
+                self._section = self.world.work("write", length, self._section_written)
+
+        if not self._at_mails:
+            write()
+            return
+        self._at_mails = False
+        self._switches += 1
+        self._take_up("turning_back", self.settings.durations.turning_back, write)
 
     def _turn_to(
         self, name: str, takes: Time, done: Callable[[], object], mail: Mail | None = None, *, handles: bool = False
@@ -233,7 +235,8 @@ class Inbox(Environment):
         def begin() -> None:
             if mail is not None and mail.missed:
                 return
-            self._focus(mails=True)
+            self._switches += not self._at_mails
+            self._at_mails = True
             if self._section is not None and self._section.running:
                 self._interruptions += 1
                 self._section.interrupt()
@@ -260,10 +263,6 @@ class Inbox(Environment):
         self._hand = None
         while self._next and self._hand is None:
             self._next.popleft()()
-
-    def _focus(self, *, mails: bool) -> None:
-        self._switches += mails != self._at_mails
-        self._at_mails = mails
 
     def _waited(self, mail: Mail) -> None:
         """Reading or handling a mail counts as a response; being notified, triage and reminders don't."""
@@ -333,13 +332,10 @@ class Triage:
     """
 
     def __init__(self, handling: Time) -> None:
-        self._handling = handling
-        """Time to handle a mail; mails due sooner are not begun."""
-        self._sections = 0
-        """Number of sections left to write."""
+        self._handling = handling  # time to handle a mail; mails due sooner are not begun
+        self._sections = 0  # number of sections left to write
         self._new = False
-        self._wanted: dict[int, str] = {}
-        """What to do about each mail after the triage."""
+        self._wanted: dict[int, str] = {}  # what to do about each mail after the triage
         self._due: dict[int, float] = {}
 
     def answer(self, moment: Moment) -> list[Intervention]:

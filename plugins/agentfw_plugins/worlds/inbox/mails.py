@@ -11,7 +11,6 @@ so a day is the same under every interface, whatever the assistant does.
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -123,14 +122,12 @@ class Mail:
     urgency: str
     arrived: Time
     due: Time
-    advice: str
-    """Advice of the triage."""
+    advice: str  # advice of the triage
     taken: bool = False
     handled: bool = False
     missed: bool = False
     weighed: bool = False
-    waited: Time | None = None
-    """Time until it was first read or handled, or until it was due if it never was."""
+    waited: Time | None = None  # time until it was first read or handled, or until it was due if it never was
     handling: Work | None = field(default=None, repr=False)
 
     @property
@@ -156,7 +153,13 @@ class Arrivals:
     def __init__(self, settings: InboxSettings, seeds: Seeds) -> None:
         self._settings = settings
         self._gaps, self._draw = seeds.random("arrivals"), seeds.random("contents")
-        self._decks = {urgency: _dealt(some, self._draw) for urgency, some in sorted(read_scenarios().items())}
+
+        def dealt(scenarios: tuple[Scenario, ...]) -> Iterator[Scenario]:
+            """Each is used once before any is repeated."""
+            while True:
+                yield from self._draw.sample(scenarios, len(scenarios))
+
+        self._decks = {urgency: dealt(some) for urgency, some in sorted(read_scenarios().items())}
 
     def gap(self) -> Time:
         """Time until the next mail."""
@@ -170,14 +173,7 @@ class Arrivals:
         return Mail(number, scenario, urgency, now, due, scenario.advised(self._draw.random()))
 
 
-def _dealt(scenarios: tuple[Scenario, ...], draw: random.Random) -> Iterator[Scenario]:
-    """Shuffled scenarios, each used once before any is repeated."""
-    while True:
-        yield from draw.sample(scenarios, len(scenarios))
-
-
-DOCUMENT = 4 * 0.4
-"""Value of a complete document: four units of 0.4, for any number of sections."""
+DOCUMENT = 4 * 0.4  # value of a complete document: four units of 0.4, for any number of sections
 FINISHED = 0.8
 HANDLED = 0.4
 MISSED = -0.5
