@@ -302,9 +302,9 @@ class GiGPO(Relative[GiGPOSettings]):
 
     def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
         self.figures |= {"turns": 0.0, "turns_compared": 0.0}
-        return [advantage for group in groups for advantage in self._group(group)]
+        return super().compare(groups)
 
-    def _group(self, group: Sequence[Scored]) -> list[Advantage]:
+    def compare_group(self, group: Sequence[Scored]) -> list[Advantage]:
         nrm = normalised if self.settings.scale else centred
         episodes = nrm([scored.reward for scored in group])
         states: dict[tuple[str, ...], list[tuple[int, Turn]]] = {}
@@ -352,10 +352,7 @@ class Roundwise(Relative[RoundwiseSettings]):
     is lost, and so is that of the epsilon that is added to the variance: here it is the square of the usual floor.
     """
 
-    def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
-        return [advantage for group in groups for advantage in self._group(group)]
-
-    def _group(self, group: Sequence[Scored]) -> list[Advantage]:
+    def compare_group(self, group: Sequence[Scored]) -> list[Advantage]:
         returns = [returns_to_go(by_round(scored), self.settings.gamma) for scored in group]
         values = [[0.0] * len(one) for one in returns]
         for number in range(max(map(len, returns))):
@@ -390,9 +387,9 @@ class Turnwise(Relative[TurnwiseSettings]):
 
     def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
         self.figures |= {"turns": 0.0, "turns_alike": 0.0}
-        return [advantage for group in groups for advantage in self._group(group)]
+        return super().compare(groups)
 
-    def _group(self, group: Sequence[Scored]) -> list[Advantage]:
+    def compare_group(self, group: Sequence[Scored]) -> list[Advantage]:
         turns: dict[int, list[tuple[int, float]]] = {}
         for place, scored in enumerate(group):
             for turn, reward in zip(scored.episode.turns, _earned(scored), strict=True):

@@ -100,20 +100,11 @@ Chosen = TypeVar("Chosen", bound=LossSettings)
 
 
 class Counting(Optimizer, Generic[Own]):
-    """An optimizer with settings, and with figures of its last batch."""
+    """An optimizer with settings, and with figures of its last batch. Subclasses implement one of the comparisons."""
 
     def __init__(self, settings: Own) -> None:
         self.settings = settings
         self.figures: dict[str, float] = {}
-
-    def metrics(self) -> Mapping[str, float]:
-        return dict(self.figures)
-
-
-class Relative(Counting[Chosen]):
-    """An optimizer that compares samples with each other. Subclasses implement `compare`."""
-
-    baseline_has_own_sample = True
 
     def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
         """The advantages of checked groups, none of them empty. May add to the figures.
@@ -121,7 +112,24 @@ class Relative(Counting[Chosen]):
         A turn without an advantage is left out of the loss. One with an advantage of zero counts in the loss's mean,
         and is computed only where a KL penalty acts on it.
         """
+        return [advantage for group in groups for advantage in self.compare_group(group)]
+
+    def compare_group(self, group: Sequence[Scored]) -> list[Advantage]:
         raise NotImplementedError
+
+    def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
+        check(groups)
+        self.figures = {}
+        return self.compare([group for group in groups if group])
+
+    def metrics(self) -> Mapping[str, float]:
+        return dict(self.figures)
+
+
+class Relative(Counting[Chosen]):
+    """An optimizer that compares samples with each other."""
+
+    baseline_has_own_sample = True
 
     def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
         check(groups)
