@@ -17,7 +17,7 @@ import threading
 import warnings
 from collections.abc import Hashable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from weakref import WeakValueDictionary
 
 from pydantic import StringConstraints
@@ -329,6 +329,22 @@ def other_layers(config: Any) -> list[str]:
     if not getattr(text, "layer_types", None) and getattr(text, "attention_chunk_size", None):
         kinds.add("chunked_attention")
     return sorted(kinds)
+
+
+class LayerAttention(NamedTuple):
+    """How a layer weighs what it sees, by what transformers passes to an attention function."""
+
+    scale: float
+    window: int | None = None  # number of tokens that a token sees, itself included; None for all
+    cap: float | None = None  # if set, a score x is cap tanh(x / cap)
+    sinks: torch.Tensor | None = None  # [heads]: one more score of each head, which belongs to no token
+
+    @classmethod
+    def of(
+        cls, module: Any, query: torch.Tensor, scaling: float | None, cap: float | None, sinks: torch.Tensor | None
+    ) -> LayerAttention:
+        scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+        return cls(scale, window_of(module.config, module.layer_idx), cap, sinks)
 
 
 def window_of(config: Any, layer: int) -> int | None:
