@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 from operator import attrgetter
 from typing import Any, Literal
 
@@ -65,8 +65,7 @@ class Descent:
     learning_rate: float
     steps: int = 0
     figures: Figures = field(default_factory=Figures)
-    tell: Callable[[int, int], object] = lambda done, of: None
-    """Called with the number of pieces that went back through the network, and of how many."""
+    tell: Callable[[int, int], object] = lambda done, of: None  # how many pieces went back through, and of how many
     _done: int = 0
     _planned: int = 0
 
@@ -76,8 +75,7 @@ class Descent:
         if kind.teaches_itself:
             minibatches = [self._taught(minibatch, kind) for minibatch in minibatches]
         prepared = self._prepared(minibatches, loss)
-        lessons = [lesson for minibatch in minibatches for lesson in minibatch]
-        pieces = [piece for minibatch in prepared for piece in minibatch]
+        lessons, pieces = list(chain.from_iterable(minibatches)), list(chain.from_iterable(prepared))
         # With a single step the logprobs before it are those that are computed for it anyway, and every ratio is 1.
         single = rounds * sum(map(bool, prepared)) <= 1
         if loss.sampled and not single:
@@ -87,8 +85,7 @@ class Descent:
             self._pieces([(place, other, 1.0) for place, other in enumerate(kind.compared_with(minibatch))], 1.0)
             for minibatch in minibatches
         ]
-        based = pieces if loss.kl or kind.needs_reference else []
-        based = [*based, *(piece for some in others for piece in some)]
+        based = [*(pieces if loss.kl or kind.needs_reference else ()), *chain.from_iterable(others)]
         for piece, base in zip(based, self._logprobs(based, self.settings.reference), strict=True):
             piece.base = base
         steps = [step for step in zip(minibatches, prepared, others, strict=True) if step[1]]
@@ -115,7 +112,7 @@ class Descent:
 
     def _prepared(self, minibatches: Sequence[Sequence[Lesson]], loss: Loss) -> list[list[Piece]]:
         """The pieces of each minibatch. Lessons that teach nothing count in the loss's mean, and aren't computed."""
-        lessons = [lesson for minibatch in minibatches for lesson in minibatch]
+        lessons = list(chain.from_iterable(minibatches))
         lengths = [len(lesson.tokens.sampled) for lesson in lessons]
         counts = iter(weights(loss, lengths, [lesson.episode for lesson in lessons]))
         prepared: list[list[Piece]] = []

@@ -36,13 +36,11 @@ from .tree_attention import NAME, RectangleTree, register
 
 _JOINED = {"qkv_proj", "gate_up_proj"}
 """Layers that stand for q_proj, k_proj and v_proj, or for gate_proj and up_proj (Phi 3)."""
-
-
-ADAPTER: Literal["adapter_model.safetensors"] = "adapter_model.safetensors"
-"""The file of an adapter's weights in a PEFT folder."""
-
+ADAPTER = "adapter_model.safetensors"
 _TWICE = 1.5  # what a step takes if it computes activations twice, beside one that stores them
-
+_SHARE = {"cpu": 0.15, "cuda": 0.7}
+"""Share of the memory for stored activations. A backward pass was observed to use up to 1.4 times as much for a moment.
+On a CPU the process uses 2 to 5 times as much, because malloc keeps freed pages."""
 
 Which = Literal["trained", "start", "base"]
 """The weights as they are trained, those that training starts from, or the base model's alone."""
@@ -425,11 +423,6 @@ class _Scored(torch.nn.Module):  # type: ignore[misc]
             bias=head.bias,
             cap=getattr(config, "final_logit_softcapping", None),
         )
-
-
-_SHARE = {"cpu": 0.15, "cuda": 0.7}
-"""Share of the memory for stored activations. A backward pass was observed to use up to 1.4 times as much for a moment.
-On a CPU the process uses 2 to 5 times as much, because malloc keeps freed pages."""
 
 
 @contextmanager

@@ -51,8 +51,7 @@ class Block(NamedTuple):
     end_row: int
     first_key: int
     end_key: int
-    window: int | None = None
-    """If set, each row only sees the keys that are fewer than this many tokens before it."""
+    window: int | None = None  # if set, each row only sees the keys that are fewer than this many tokens before it
 
     @property
     def causal(self) -> bool:
@@ -63,33 +62,22 @@ class Block(NamedTuple):
 class Packed:
     """A batch to compute at once, and the positions to read the logprob of each sampled token from."""
 
-    ids: Integers
-    """[rows, length]. A tree is one row. Otherwise each row is one turn, padded at its end."""
-    positions: Integers
-    """[rows, length]: the depth of each node."""
-    blocks: tuple[Block, ...]
-    """The tree's attention. Empty if each row is one turn, which every model supports."""
-    subtree_ends: Integers
-    """[length] of a tree: node n is visible to the nodes from n to before this one."""
-    nodes: Integers
-    """[pairs]: the node that a token is predicted from, counted through all rows."""
-    targets: Integers
-    """[pairs]: that token."""
-    pair: Integers
-    """[sampled tokens]: the pair of each. Turns that sampled the same token after the same prefix share a pair."""
-    turn: Integers
-    """[sampled tokens]: the index of its turn. The tokens of a turn are contiguous and in order."""
-    computed: int
-    """Number of nodes, without padding."""
+    ids: Integers  # [rows, length]: a tree is one row, otherwise each row is one turn, padded at its end
+    positions: Integers  # [rows, length]: the depth of each node
+    blocks: tuple[Block, ...]  # the tree's attention; empty if each row is one turn, which every model supports
+    subtree_ends: Integers  # [length] of a tree: node n is visible to the nodes from n to before this one
+    nodes: Integers  # [pairs]: the node that a token is predicted from, counted through all rows
+    targets: Integers  # [pairs]: that token
+    pair: Integers  # [sampled tokens]: its pair; turns that sampled the same token after the same prefix share one
+    turn: Integers  # [sampled tokens]: the index of its turn; a turn's tokens are contiguous and in order
+    computed: int  # number of nodes, without padding
 
 
 def pack(turns: Sequence[TurnTokens], tokens: int) -> list[Packed]:
     """Trees of at most `tokens` nodes, cut to minimise repeated computation. A longer turn is a tree of its own."""
     rows, order, lengths, common = _ordered(turns)
-    return [
-        _tree(order[start:end], [0, *common[start + 1 : end].tolist()], rows, turns)
-        for start, end in _cuts(lengths, common, tokens)
-    ]
+    cuts = _cuts(lengths, common, tokens)
+    return [_tree(order[start:end], [0, *common[start + 1 : end].tolist()], rows, turns) for start, end in cuts]
 
 
 def choose_size(turns: Sequence[TurnTokens], most: int, workers: int = 1) -> int:

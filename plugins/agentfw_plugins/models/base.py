@@ -81,7 +81,6 @@ def computed_in(precision: Precision, device: str) -> Literal["fp32", "bf16"]:
 
 
 def torch_type(precision: Precision, device: str) -> torch.dtype:
-    """The same as a type of torch."""
     import torch
 
     return torch.float32 if computed_in(precision, device) == "fp32" else torch.bfloat16
@@ -293,7 +292,10 @@ _loading = threading.Lock()
 
 
 def own_copies(tuned: Any) -> None:
-    """Give the layers that have an adapter weights of their own, so that it can be merged into them."""
+    """Give the layers that have an adapter weights of their own, so that it can be merged into them.
+
+    The model doesn't keep the shared weights any longer, because it has most of its own.
+    """
     from peft.tuners.tuners_utils import BaseTunerLayer
 
     for layer in tuned.modules():
@@ -301,12 +303,7 @@ def own_copies(tuned: Any) -> None:
             # Experts have an adapter for each of their parameters, other layers for their weight.
             weight = getattr(layer.get_base_layer(), getattr(layer, "parameter_name", "weight"))
             weight.data = weight.data.clone()
-
-
-def let_go(twin: PreTrainedModel) -> PreTrainedModel:
-    """The model, which doesn't keep the shared weights any longer, because it has most of its own."""
-    twin.__dict__.pop(_KEPT, None)
-    return twin
+    tuned.base_model.model.__dict__.pop(_KEPT, None)
 
 
 def fix_order_of_adding() -> None:

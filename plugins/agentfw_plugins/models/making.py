@@ -195,7 +195,6 @@ def word_tokenizer(lessons: Sequence[Lesson], pieces: str) -> Tokenizer:
 
 _MOMENTUM = 0.95
 _DECAY = 0.01
-_ROUNDS = 5
 
 
 class Muon:
@@ -226,7 +225,7 @@ def orthogonal(matrix: Tensor) -> Tensor:
     """The matrix with all singular values near one."""
     wide = matrix.T if matrix.shape[0] > matrix.shape[1] else matrix
     wide = wide / (wide.norm() + 1e-7)
-    for _ in range(_ROUNDS):
+    for _ in range(5):
         square = wide @ wide.T
         wide = 3.4445 * wide + (-4.7750 * square + 2.0315 * square @ square) @ wide
     return wide.T if matrix.shape[0] > matrix.shape[1] else wide

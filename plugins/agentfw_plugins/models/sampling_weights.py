@@ -22,7 +22,7 @@ from agentfw.errors import SettingsError
 
 from ..policies.local.transformers_rows import BLOCK
 from . import Precision, has_weights, load_base, other_layers, own_attention
-from .base import computed_like_base, let_go, own_copies, to_bf16
+from .base import computed_like_base, own_copies, to_bf16
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -51,7 +51,8 @@ class Weights:
             apart = Weights(self.base, self.precision, self.device, self.attention)
             apart.add(adapter)
             own_copies(apart._tuned)  # of what is merged into, because the base is shared
-            return let_go(apart._tuned.merge_and_unload().eval())
+            merged: PreTrainedModel = apart._tuned.merge_and_unload().eval()
+            return merged
         before = [] if self._tuned is None else [*self._tuned.peft_config]
         name = self.add(adapter)
         for old in before:
@@ -114,9 +115,7 @@ class Weights:
         return name
 
 
-_NAME = "agentfw_blocks"
-
-
+_NAME = "agentfw_blocks"  # name of this way of computing experts in transformers
 _WORDS = 2048  # tokens of the vocabulary in a part of the head
 
 

@@ -136,27 +136,18 @@ def action(texts: Array, weights: Weights) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch: indexes in numpy as they are drawn, and then nodes of the graph as tensors."""
+    """A batch as tensors. Users and items are nodes of the graph."""
 
-    users: Any
-    """The distinct users."""
-    items: Any
-    """The distinct liked items."""
-    others: Any
-    """For each like, an item that isn't liked."""
-    user: Any
-    """For each like, the index in `users`."""
-    item: Any
-    """For each like, the index in `items`."""
-    compared: Any
-    """Indexes in `users`, sorted: the users whose contrastive losses are computed."""
-    liked: Any
-    """Shape (compared, items): what each of these users is known to like."""
-    popularity: Any = None
-    """Popularity of `items`."""
-    texts: Any = None
-    """Text vectors of `items`, or None without texts."""
-    other_texts: Any = None
+    users: Any  # the distinct users
+    items: Any  # the distinct liked items
+    others: Any  # for each like, an item that isn't liked
+    user: Any  # for each like, the index in `users`
+    item: Any  # for each like, the index in `items`
+    compared: Any  # indexes in `users`, sorted: the users whose contrastive losses are computed
+    liked: Any  # shape (compared, items): what each of these users is known to like
+    popularity: Any  # popularity of `items`
+    texts: Any  # text vectors of `items`, or None without texts
+    other_texts: Any
 
 
 def objective(batch: Batch, before: Rows, after: Rows, weights: Weights, settings: PreferenceSettings) -> Any:
