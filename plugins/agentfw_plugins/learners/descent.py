@@ -24,10 +24,11 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import load, save
 
-from agentfw.errors import AgentfwError, MissingExtraError
+from agentfw.errors import AgentfwError
 from agentfw.optimizer import Loss
 from agentfw.seeds import Seeds
 
+from ..models.checkpoint import needing
 from ..models.sharding import part_like, whole
 from .group import Ranks, join, leave, meeting
 from .lessons import Lesson, lesson_from
@@ -284,10 +285,8 @@ def make_optimizer(network: Network) -> torch.optim.Optimizer:
     settings = network.settings
     if settings.optimizer == "adamw":
         return torch.optim.AdamW(network.parameters(), weight_decay=settings.weight_decay)
-    try:
+    with needing("AdamW in 8 bits"):
         from bitsandbytes.optim import AdamW8bit
-    except ImportError as error:
-        raise MissingExtraError("AdamW in 8 bits", "train", module=error.name or "") from error
     return AdamW8bit(network.parameters(), weight_decay=settings.weight_decay)
 
 

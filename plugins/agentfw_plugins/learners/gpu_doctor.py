@@ -210,14 +210,7 @@ def _vllm(device: str, sizes: Sizes) -> Row:
     return _training(device, sizes, ["--policy", "vllm", "--set", f"policy.python={python}"])
 
 
-ROWS: dict[str, Callable[[str, Sizes], Row]] = {
-    "card": _card,
-    "copies": _copies,
-    "flex": _flex,
-    "step": _step,
-    "train": _train,
-    "vllm": _vllm,
-}
+ROWS = {row.__name__[1:]: row for row in (_card, _copies, _flex, _step, _train, _vllm)}
 
 # -- what they share ---------------------------------------------------------------------------------------------------
 

@@ -23,9 +23,9 @@ from weakref import WeakValueDictionary
 from pydantic import StringConstraints
 
 from agentfw.engine import found_cards
-from agentfw.errors import MissingExtraError, SettingsError
+from agentfw.errors import SettingsError
 
-from .checkpoint import OWN_CODE, count_weights
+from .checkpoint import OWN_CODE, count_weights, needing
 
 if TYPE_CHECKING:
     import torch
@@ -187,10 +187,8 @@ def load_base(
 def prepare_libraries() -> None:
     """Set what must be set before the first model is made, and silence what users can't do anything about."""
     fix_order_of_adding()
-    try:
+    with needing("a language model in this process"):
         import transformers
-    except ImportError as error:
-        raise MissingExtraError("a language model in this process", "train", module=error.name or "") from None
     transformers.utils.logging.disable_progress_bar()  # agentfw has its own progress display
     # PEFT uses a deprecated name of transformers, and names patterns of experts that it made itself.
     warnings.filterwarnings("ignore", message=".*_pattern keys did not match any targeted module")

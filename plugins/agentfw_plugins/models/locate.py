@@ -28,11 +28,11 @@ from pathlib import Path
 from typing import Any
 
 from agentfw.boundary.metadata import entry_points
-from agentfw.errors import AgentfwError, DuplicateComponentError, MissingExtraError, SettingsError, in_words, nearest
+from agentfw.errors import AgentfwError, DuplicateComponentError, SettingsError, in_words, nearest
 
 from .base import has_weights, load_base, require_room
 from .chat import no_template
-from .checkpoint import OWN_CODE, ends_of, fingerprint, write_folder
+from .checkpoint import OWN_CODE, ends_of, fingerprint, needing, write_folder
 
 _REQUIRED = ("config.json", "tokenizer.json")
 
@@ -139,12 +139,10 @@ def is_gguf(path: Path) -> bool:
 
 
 def _convert_gguf(path: Path, needs_template: bool, target: Path) -> None:
-    try:
+    with needing("a GGUF file"):
         import torch
         from gguf import GGUFReader
         from transformers import AutoModelForCausalLM, AutoTokenizer
-    except ImportError as error:
-        raise MissingExtraError("a GGUF file", "train", module=error.name or "") from None
     template = _checked(path, GGUFReader)
     if needs_template and not template:
         raise no_template(path)
@@ -194,11 +192,9 @@ def _checked(path: Path, read: Any) -> str:
 
 def four_bit_folder(folder: Path, device: str) -> Path:
     """The folder with a model's weights as nf4 rounds them on this device. Made at the first call, then found again."""
-    try:
+    with needing("a model in four bits"):
         import bitsandbytes
         from bitsandbytes.functional import dequantize_4bit
-    except ImportError as error:
-        raise MissingExtraError("a model in four bits", "train", module=error.name or "") from None
 
     # Other kernels may round a tie in another way, so that the device and the library are part of its identity.
     identity = f"{fingerprint(folder, 0)} nf4 twice {device} bitsandbytes {bitsandbytes.__version__}"
@@ -230,12 +226,10 @@ def smollm2() -> str:
 
 def hub_folder(model: str, *, download: bool = True) -> Path:
     """The folder in the cache that has this model, downloaded if it isn't there."""
-    try:
+    with needing(f"the model {model} of Hugging Face"):
         from huggingface_hub import HfApi, constants, snapshot_download
         from huggingface_hub.errors import LocalEntryNotFoundError
         from huggingface_hub.utils import disable_progress_bars, filter_repo_objects  # type: ignore[attr-defined]
-    except ImportError as error:
-        raise MissingExtraError(f"the model {model} of Hugging Face", "train", module=error.name or "") from None
     files = ["*.json", "*.txt", "*.model", "*.jinja", "*.safetensors"]
     chosen: dict[str, Any] = {"allow_patterns": files, "ignore_patterns": ["*/*"]}  # folders have other formats
     try:

@@ -259,7 +259,7 @@ class PoolPolicy(Policy):
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.gather(*(replica.stop() for replica in self._replicas))
+        await asyncio.gather(*(replica.end() for replica in self._replicas))
         if self._ends_engine:
             await asyncio.to_thread(self._engine.close)
 
@@ -319,7 +319,7 @@ class PoolPolicy(Policy):
         task.add_done_callback(self._recovering.discard)
 
     async def _restart(self, replica: Replica) -> None:
-        await replica.kill()
+        await replica.end(kill=True)
         while replica.restarts < self.settings.restarts:
             replica.restarts += 1
             self._restarts += 1
@@ -328,7 +328,7 @@ class PoolPolicy(Policy):
                 return await self._begin(replica)
             except AgentfwError as error:
                 replica.reason = error
-                await replica.kill()
+                await replica.end(kill=True)
         if len(self._balancer.rotation) < self.settings.least_replicas:
             self._balancer.fail(self._too_few([replica.reason]))
         return None

@@ -50,7 +50,7 @@ class Replica(Policy):
                 await asyncio.wrap_future(self.process.ready)
                 await self.process.call("load")
         except BaseException as error:
-            await self.kill()
+            await self.end(kill=True)
             if not isinstance(error, TimeoutError):
                 raise
             words = f"{self.name} was not ready within {deadline:g} s"
@@ -81,16 +81,11 @@ class Replica(Policy):
         found: list[float] = await self.ask("logprobs", list(prompt_ids), list(token_ids))
         return found
 
-    async def stop(self) -> None:
-        """Let the policy close, and end the process."""
+    async def end(self, *, kill: bool = False) -> None:
+        """End the process, and let the policy close before it unless it is killed."""
         process, self.process = self.process, None
         if process is not None:
-            await asyncio.to_thread(process.stop)
-
-    async def kill(self) -> None:
-        process, self.process = self.process, None
-        if process is not None:
-            await asyncio.to_thread(process.kill)
+            await asyncio.to_thread(process.kill if kill else process.stop)
 
 
 class ReplicaServer:
