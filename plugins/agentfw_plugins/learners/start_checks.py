@@ -48,7 +48,7 @@ _HARMLESS = {
     "task_type",
 }
 """Fields about the origin and the training of an adapter. The base is compared by its fingerprint."""
-# Ways to initialise an adapter that leave the base's weights alone. Others, such as pissa, train against a modified one.
+# Ways to begin an adapter that leave the base's weights alone. Others, such as pissa, train against a modified one.
 _PLAIN_STARTS = (True, False, "gaussian", "orthogonal", "eva")
 
 

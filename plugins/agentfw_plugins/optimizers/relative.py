@@ -149,16 +149,9 @@ class Relative(Counting[Chosen]):
 
 
 def check(groups: Sequence[Sequence[Scored]]) -> None:
-    """Refuse rewards that can't be computed with, and scores of turns that don't exist."""
+    """Refuse rewards that can't be computed with. That the turns of scores exist, the boundary has checked."""
     for group in groups:
         for scored in group:
-            for score in scored.scores:
-                if score.turn is not None and not 0 <= score.turn < len(scored.episode.turns):
-                    raise PluginError(
-                        f'component "{score.component}" scored turn {score.turn} of episode {scored.episode.id}, '
-                        f"which has {len(scored.episode.turns)}",
-                        fix="a score's turn is the index of a turn; fix the reward model",
-                    )
             values = [("the reward", scored.reward)]
             values += [(f'component "{score.component}"', score.value) for score in scored.scores]
             for what, value in values:
