@@ -30,8 +30,7 @@ from typing import NamedTuple
 import numpy
 from numpy.typing import NDArray
 
-FEWEST = 4096
-"""Minimum number of tokens per tree, even if nothing is shared. Fewer would underuse a GPU."""
+FEWEST = 4096  # minimum number of tokens per tree, even if nothing is shared; fewer would underuse a GPU
 _CLOSE = 1.05  # a tree size is large enough if it computes at most this many times the unique tokens
 
 Integers = NDArray[numpy.int64]

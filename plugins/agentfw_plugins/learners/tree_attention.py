@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from .tree_flex import FlexTree
 
 NAME = "agentfw_tree"  # name of this attention in transformers
-_HIDDEN = -1e30
-"""Added to the score of a key beyond the window. Finite, so that a row may see no key of a rectangle."""
+_HIDDEN = -1e30  # added to the score of a key beyond the window; finite, so that a row may see no key of a rectangle
 
 
 class RectangleTree:

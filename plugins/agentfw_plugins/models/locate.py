@@ -125,8 +125,7 @@ def write_unquantized(model: Any, tensors: Mapping[str, Any], target: Path) -> N
     save_torch_state_dict(dict(tensors), target)
 
 
-_FORM = 2
-"""Version of what is written. A folder of an earlier version is made again."""
+_FORM = 2  # version of what is written; a folder of an earlier version is made again
 _FIELDS = ("split.count", "tokenizer.chat_template")
 
 

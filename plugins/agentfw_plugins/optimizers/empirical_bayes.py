@@ -70,8 +70,7 @@ _GONE = 0.02  # weight below which a user is forgotten, as a single reward is af
 _LEAST = 0.02  # smallest share of one variance in another: neither users nor requests are ever all alike
 _FAR = 10.0
 """Most that one group says of these shares: somebody whose scale has changed must not change them for everybody."""
-_SMOOTHING = 0.9
-"""What is left of the estimated shares after a batch. The first batches are averaged evenly."""
+_SMOOTHING = 0.9  # what is left of the estimated shares after a batch; the first batches are averaged evenly
 
 Rewards = Sequence[tuple[str, float]]  # the rewards of one group, each with its user
 

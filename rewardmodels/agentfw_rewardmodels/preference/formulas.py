@@ -39,11 +39,9 @@ from numpy.typing import NDArray
 from .encoders import Float32Array
 from .preference_settings import PreferenceSettings
 
-Array = Any
-"""A torch tensor or a numpy array."""
+Array = Any  # a torch tensor or a numpy array
 Weights = Mapping[str, Array]
-Rows = tuple[Array, Array, Array]
-"""Embeddings of users, of liked items and of others."""
+Rows = tuple[Array, Array, Array]  # embeddings of users, of liked items and of others
 
 
 def tanh(x: Array) -> Array:
@@ -216,8 +214,7 @@ def _contrast(users: Any, columns: Any, batch: Batch, importance: Any) -> Any:
     return total * len(batch.users) / (len(batch.compared) * len(batch.user))
 
 
-ROWS_AT_ONCE = 500_000
-"""Edges that the numpy product holds at a time (128 MB at 64 dimensions)."""
+ROWS_AT_ONCE = 500_000  # edges that the numpy product holds at a time (128 MB at 64 dimensions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,12 +30,10 @@ from numpy.typing import NDArray
 from ..errors import BadInputError, MissingExtraError
 from .encoders import Encoder, Float32Array
 
-Profiles = dict[str, dict[str, str]]
-"""Texts by user and view."""
+Profiles = dict[str, dict[str, str]]  # texts by user and view
 
 MAXIMUM_TEXT_LENGTH = 20_000
-SINGLE_VIEW = "profile"
-"""Name of the view of a profile that is a single text."""
+SINGLE_VIEW = "profile"  # name of the view of a profile that is a single text
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,12 +195,10 @@ def _text(value: Any, where: str) -> str:
     return value.strip()
 
 
-Pairs = NDArray[np.int64]
-"""Array of shape (2, likes): indexes of users, indexes of items."""
+Pairs = NDArray[np.int64]  # array of shape (2, likes): indexes of users, indexes of items
 
 
-MINIMUM_LIKES_TO_HOLD_OUT = 5
-"""Users with fewer likes keep them all, because one of two would be half of what is known."""
+MINIMUM_LIKES_TO_HOLD_OUT = 5  # users with fewer likes keep them all, because one of two would be half of what is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,13 +208,10 @@ class Dataset:
     users: tuple[str, ...]
     items: tuple[str, ...]
     likes: Pairs
-    texts: Float32Array
-    """Shape (items, text dimensions). Items without a text have zeros."""
-    views: Float32Array
-    """Shape (users, views, text dimensions). Missing views are zeros."""
+    texts: Float32Array  # shape (items, text dimensions); items without a text have zeros
+    views: Float32Array  # shape (users, views, text dimensions); missing views are zeros
     view_names: tuple[str, ...]
-    facts: Mapping[str, int]
-    """Counts of what isn't a like."""
+    facts: Mapping[str, int]  # counts of what isn't a like
 
     @classmethod
     def build(

@@ -74,8 +74,7 @@ class ModelState:
     settings: PreferenceSettings
     users: tuple[str, ...]
     items: tuple[str, ...]
-    titles: Mapping[str, str]
-    """The text of each item that has one."""
+    titles: Mapping[str, str]  # the text of each item that has one
     view_names: tuple[str, ...]
     likes: Pairs
     own_users: Float32Array
@@ -84,10 +83,8 @@ class ModelState:
     """Predictions from profiles, of shape (users, 3, dimensions): embedding, interest and conformity. Zeros for users
     without a profile."""
     texts: Float32Array
-    weights: Mapping[str, Float32Array]
-    """The networks: all weights except the embeddings of users and items."""
-    facts: Mapping[str, int]
-    """Counts of what was read and isn't a like."""
+    weights: Mapping[str, Float32Array]  # the networks: all weights except the embeddings of users and items
+    facts: Mapping[str, int]  # counts of what was read and isn't a like
     history: tuple[Mapping[str, float], ...]
 
     def save(self, folder: Path, encoder: tuple[str, str]) -> None:

@@ -18,15 +18,11 @@ from .encoders import Float32Array
 from .formulas import UserVectors, Weights, action, fused, normalised, softmax
 from .preference_settings import PreferenceSettings
 
-BLOCK_SIZE = 4_000_000
-"""Number of text similarities held at a time (16 MB)."""
-SAMPLED = 4096
-"""Maximum number of items whose positions give the mean and covariance."""
-USERS_AT_ONCE = 512
-"""Number of users whose scores of all items are held at a time."""
+BLOCK_SIZE = 4_000_000  # number of text similarities held at a time (16 MB)
+SAMPLED = 4096  # maximum number of items whose positions give the mean and covariance
+USERS_AT_ONCE = 512  # number of users whose scores of all items are held at a time
 MINIMUM_DEVIATION = 1e-3
-RESOLUTION = 10_000.0
-"""Similarities are rounded to 1 / RESOLUTION."""
+RESOLUTION = 10_000.0  # similarities are rounded to 1 / RESOLUTION
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,7 @@ from .preference_settings import PreferenceSettings
 from .scoring import found_likes
 
 Ints = NDArray[np.int64]
-TRIES = 10
-"""Attempts to draw an item that isn't liked. A user who likes nearly everything may get one that is."""
+TRIES = 10  # attempts to draw an item that isn't liked; a user who likes nearly everything may get one that is
 
 
 def tensor(array: Any, device: str) -> Any:
@@ -34,10 +33,8 @@ def tensor(array: Any, device: str) -> Any:
     return torch.from_numpy(array).to(device)
 
 
-INITIAL_DEVIATION = 0.1
-"""Standard deviation of the initial embeddings."""
-VALIDATION_LENGTH = 20
-"""Length of the list whose NDCG decides on early stopping."""
+INITIAL_DEVIATION = 0.1  # standard deviation of the initial embeddings
+VALIDATION_LENGTH = 20  # length of the list whose NDCG decides on early stopping
 
 
 @dataclass(frozen=True, slots=True)
