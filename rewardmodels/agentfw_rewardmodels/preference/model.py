@@ -249,7 +249,8 @@ class PreferenceModel:
         if unknown or len(users) != len(items):
             what = f'unknown item "{unknown[0]}"' if unknown else f"{len(users)} users, but {len(items)} items"
             raise BadInputError(what, fix="pass one known item for each user")
-        return self._scorer.item_scores(self._of(users, None), [place_of[item] for item in items])
+        places = self._scorer.items[[place_of[item] for item in items]]
+        return self._scorer.scores(self._of(users, None), places, known=True)
 
     def explain(self, user: str, text: str, *, profile: Any = None) -> Explanation:
         """Score an action and return the evidence: similar known items, and the closest items that the user liked."""

@@ -100,15 +100,9 @@ class Scorer:
         share = self._settings.collaborative_share
         return np.asarray(normalised(share * known + (1 - share) * action(vectors, self._weights)), np.float32)
 
-    def scores(self, users: UserVectors, places: Float32Array) -> Scores:
-        """(46, 47, 56): score one user and one position of an action per row."""
-        return self._scores(users, places, self._of_places)
-
-    def item_scores(self, users: UserVectors, items: Sequence[int]) -> Scores:
-        """Score known items, by their own embeddings."""
-        return self._scores(users, self.items[items], self._of_items)
-
-    def _scores(self, users: UserVectors, places: Float32Array, spread: _Spread) -> Scores:
+    def scores(self, users: UserVectors, places: Float32Array, *, known: bool = False) -> Scores:
+        """(46, 47, 56): score one user and one position per row: that of an action, or of a known item."""
+        spread = self._of_items if known else self._of_places
         score = (normalised(users.fused) * places).sum(-1)
         interest, conformity = (users.interest * places).sum(-1), (users.conformity * places).sum(-1)
         settings, own, liking = self._settings, users.interest, interest

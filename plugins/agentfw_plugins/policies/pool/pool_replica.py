@@ -10,7 +10,7 @@ import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -70,12 +70,6 @@ class Replica(Policy):
         brief = Brief(request.brief.goal, request.brief.actions, request.brief.time_per_token)
         plain = _REQUESTS.dump_python(replace(request, moment=None, brief=brief), mode="json")
         return _GENERATIONS.validate_python(await self.ask("generate", plain))
-
-    async def publish_for(self, adapter: Path, version: str, files: Callable[[], Awaitable[Any]]) -> None:
-        """Publish by the path if the replica finds the same files there, and else send them."""
-        marks = await asyncio.to_thread(marks_of, adapter)
-        if not await self.ask("publish", str(adapter.absolute()), marks, version):
-            await self.ask("publish_files", await files(), version)
 
     async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
         found: list[float] = await self.ask("logprobs", list(prompt_ids), list(token_ids))
