@@ -195,67 +195,64 @@ class NumpyLlama:
         count = len(rows)
         hidden = np.zeros((-(-count // _BLOCK) * _BLOCK, self._embedding.shape[1]), np.float32)
         hidden[:count] = self._embedding[list(tokens)]
-        places = [row.length for row in rows]
-        cosine, sine = self._cosine[places][:, None], self._sine[places][:, None]
         for row in rows:
             if row.length == row.keys.shape[2]:
                 wider = ((0, 0), (0, 0), (0, _ROOM), (0, 0))
                 row.keys, row.values = np.pad(row.keys, wider), np.pad(row.values, wider)
-        group = self.heads // self.key_heads
-        for number, layer in enumerate(self._layers):
-            projected = _blocks(self._normed(hidden, layer.before_attention), layer.into)[:count]
-            projected = projected.reshape(count, self.heads + 2 * self.key_heads, self.width)
-            turned = _turned(projected[:, : self.heads + self.key_heads], cosine, sine)
-            queries = (turned[:, : self.heads] * self._scale).reshape(count, self.key_heads, group, self.width)
+
+        def attend(number: int, queries: Floats, keys: Floats, values: Floats) -> Floats:
             attended = np.zeros((len(hidden), self.heads * self.width), np.float32)
             for index, row in enumerate(rows):
                 end = row.length + 1
-                row.keys[number, :, row.length] = turned[index, self.heads :]
-                row.values[number, :, row.length] = projected[index, self.heads + self.key_heads :]
-                scores = queries[index] @ row.keys[number, :, :end].transpose(0, 2, 1)
+                row.keys[number, :, row.length], row.values[number, :, row.length] = keys[index], values[index]
+                asked = queries[index].reshape(self.key_heads, -1, self.width)
+                scores = asked @ row.keys[number, :, :end].transpose(0, 2, 1)
                 attended[index] = (_softmax(scores) @ row.values[number, :, :end]).reshape(-1)
-            hidden = hidden + _blocks(attended, layer.out)
-            hidden = hidden + self._fed(hidden, layer, _blocks)
-        logits = _blocks(self._normed(hidden, self._norm), self._embedding.T)
+            return attended
+
+        places = np.zeros(len(hidden), np.int64)
+        places[:count] = [row.length for row in rows]
+        logits = _blocks(self._normed(self._layered(hidden, places, _blocks, attend), self._norm), self._embedding.T)
         for index, row in enumerate(rows):
             row.length += 1
             row.logits = logits[index]
 
     def _through(self, row: Row, ids: Sequence[int]) -> Floats:
         """All tokens of a new row at once: [T, D] after the last layer."""
-        count = len(ids)
-        hidden: Floats = self._embedding[list(ids)]
-        cosine, sine = self._cosine[:count, None], self._sine[:count, None]
+        count, group = len(ids), self.heads // self.key_heads
         later: Floats = np.triu(np.full((count, count), -np.inf, np.float32), 1)
-        group = self.heads // self.key_heads
-        for number, layer in enumerate(self._layers):
-            projected = self._normed(hidden, layer.before_attention) @ layer.into
-            projected = projected.reshape(count, self.heads + 2 * self.key_heads, self.width)
-            turned = _turned(projected[:, : self.heads + self.key_heads], cosine, sine)
-            keys = turned[:, self.heads :].transpose(1, 0, 2)
-            values = projected[:, self.heads + self.key_heads :].transpose(1, 0, 2)
-            row.keys[number, :, :count], row.values[number, :, :count] = keys, values
-            queries: Floats = (turned[:, : self.heads] * self._scale).transpose(1, 0, 2)
-            scores: Floats = queries @ keys.repeat(group, 0).transpose(0, 2, 1) + later
-            attended: Floats = _softmax(scores) @ values.repeat(group, 0)
-            hidden = hidden + attended.transpose(1, 0, 2).reshape(count, -1) @ layer.out
-            hidden = hidden + self._fed(hidden, layer, np.matmul)
-        row.length = count
-        return hidden
 
-    # -- parts of a layer ----------------------------------------------------------------------------------------------
+        def attend(number: int, queries: Floats, keys: Floats, values: Floats) -> Floats:
+            keys, values = keys.transpose(1, 0, 2), values.transpose(1, 0, 2)
+            row.keys[number, :, :count], row.values[number, :, :count] = keys, values
+            scores: Floats = queries.transpose(1, 0, 2) @ keys.repeat(group, 0).transpose(0, 2, 1) + later
+            attended: Floats = _softmax(scores) @ values.repeat(group, 0)
+            return attended.transpose(1, 0, 2).reshape(count, -1)
+
+        row.length = count
+        return self._layered(self._embedding[list(ids)], np.arange(count), np.matmul, attend)
+
+    # -- parts of it ---------------------------------------------------------------------------------------------------
+
+    def _layered(self, hidden: Floats, places: Any, product: Any, attend: Callable[..., Floats]) -> Floats:
+        """Tokens [T, D] at these places after the last layer. `attend` gets the layer's number, and [T, heads, E]."""
+        cosine, sine = self._cosine[places][:, None], self._sine[places][:, None]
+        for number, layer in enumerate(self._layers):
+            projected = product(self._normed(hidden, layer.before_attention), layer.into)
+            projected = projected.reshape(len(hidden), self.heads + 2 * self.key_heads, self.width)
+            turned = _turned(projected[:, : self.heads + self.key_heads], cosine, sine)
+            queries, keys, values = turned[:, : self.heads], turned[:, self.heads :], projected[:, turned.shape[1] :]
+            hidden = hidden + product(attend(number, queries * self._scale, keys, values), layer.out)
+            both = product(self._normed(hidden, layer.before_feed), layer.up)
+            gate, up = both[:, : len(layer.down)], both[:, len(layer.down) :]
+            hidden = hidden + product(gate / (1 + np.exp(-gate)) * up, layer.down)
+        return hidden
 
     def _normed(self, hidden: Floats, weight: Floats) -> Floats:
         squares: Floats = np.add.reduce(hidden * hidden, -1, keepdims=True)
         spread = squares / np.float32(hidden.shape[-1])
         normed: Floats = hidden / np.sqrt(spread + self._epsilon) * weight
         return normed
-
-    def _fed(self, hidden: Floats, layer: _Layer, product: Any) -> Floats:
-        both = product(self._normed(hidden, layer.before_feed), layer.up)
-        gate, up = both[:, : len(layer.down)], both[:, len(layer.down) :]
-        fed: Floats = product(gate / (1 + np.exp(-gate)) * up, layer.down)
-        return fed
 
     def _logits(self, hidden: Floats) -> Floats:
         logits: Floats = self._normed(hidden, self._norm) @ self._embedding.T
