@@ -50,7 +50,7 @@ def locate(model: str, *, needs_template: bool = False, download: bool = True) -
         )
     named = smollm2() if model == "smollm2" and not found else model
     folder = found[0] if found else Path(named).expanduser()
-    if is_gguf(folder):
+    if folder.is_file() and ends_of(folder).startswith(b"GGUF"):  # by content: Ollama's names don't say it
         file = folder.resolve()
         identity = f"{_FORM} {file.stat().st_size} {ends_of(file).hex()}"
         return cached_folder("gguf", file.stem, identity, partial(_convert_gguf, file, needs_template))
@@ -127,14 +127,6 @@ def write_unquantized(model: Any, tensors: Mapping[str, Any], target: Path) -> N
 
 _FORM = 2  # version of what is written; a folder of an earlier version is made again
 _FIELDS = ("split.count", "tokenizer.chat_template")
-
-
-def is_gguf(path: Path) -> bool:
-    """Whether a file is one, whatever its name: Ollama's have none that says it."""
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(4) == b"GGUF"
 
 
 def _convert_gguf(path: Path, needs_template: bool, target: Path) -> None:

