@@ -164,10 +164,34 @@ class NumpyLlama:
 
     @classmethod
     def load(cls, folder: Path, adapter: Path | None = None) -> NumpyLlama:
-        """Load the model of a folder. The weights of an adapter (a PEFT folder) are added to its own."""
-        config, weights = read_folder(folder)
+        """Load the model of a folder. The weights of a LoRA adapter (a PEFT folder) are added to its own."""
+        from safetensors.numpy import load_file
+
+        config = json.loads((folder / "config.json").read_text("utf-8"))
+        wrong = [
+            words
+            for key, fine, words in (
+                ("model_type", "llama", f"it is a {config.get('model_type')}"),
+                ("tie_word_embeddings", True, "its output weights are not tied"),
+                ("attention_bias", False, "its attention has biases"),
+                ("mlp_bias", False, "its feed-forward part has biases"),
+                ("hidden_act", "silu", f"its activation is {config.get('hidden_act')}"),
+            )
+            if config.get(key, fine) != fine
+        ]
+        if wrong:
+            raise SettingsError(
+                f"the policy tiny can't compute the model in {folder}: {', '.join(wrong)}",
+                fix="use --policy transformers for models other than small Llamas with tied embeddings",
+            )
+        loaded = load_file(folder / "model.safetensors")
+        weights = {name: np.ascontiguousarray(value, np.float32) for name, value in loaded.items()}
+        if not all(np.isfinite(value).all() for value in weights.values()):
+            raise SettingsError(
+                f"the weights in {folder} contain NaN or infinity", fix="restore the folder from a backup"
+            )
         if adapter is not None:
-            add_adapter(weights, adapter)
+            _add(adapter, weights)
         return cls(config, weights)
 
     # -- reading and writing -------------------------------------------------------------------------------------------
@@ -265,35 +289,8 @@ def log_softmax(logits: Floats) -> Floats:
     return found
 
 
-def read_folder(folder: Path) -> tuple[dict[str, Any], dict[str, Floats]]:
-    from safetensors.numpy import load_file
-
-    config = json.loads((folder / "config.json").read_text("utf-8"))
-    wrong = [
-        words
-        for key, fine, words in (
-            ("model_type", "llama", f"it is a {config.get('model_type')}"),
-            ("tie_word_embeddings", True, "its output weights are not tied"),
-            ("attention_bias", False, "its attention has biases"),
-            ("mlp_bias", False, "its feed-forward part has biases"),
-            ("hidden_act", "silu", f"its activation is {config.get('hidden_act')}"),
-        )
-        if config.get(key, fine) != fine
-    ]
-    if wrong:
-        raise SettingsError(
-            f"the policy tiny can't compute the model in {folder}: {', '.join(wrong)}",
-            fix="use --policy transformers for models other than small Llamas with tied embeddings",
-        )
-    loaded = load_file(folder / "model.safetensors")
-    weights = {name: np.ascontiguousarray(value, np.float32) for name, value in loaded.items()}
-    if not all(np.isfinite(value).all() for value in weights.values()):
-        raise SettingsError(f"the weights in {folder} contain NaN or infinity", fix="restore the folder from a backup")
-    return config, weights
-
-
-def add_adapter(weights: dict[str, Floats], adapter: Path) -> None:
-    """Add a LoRA adapter in the PEFT format to the weights that it fits: W + (alpha / rank) B A."""
+def _add(adapter: Path, weights: dict[str, Floats]) -> None:
+    """W + (alpha / rank) B A for each weight W that the adapter changes."""
     from safetensors.numpy import load_file
 
     about = json.loads((adapter / "adapter_config.json").read_text("utf-8"))
@@ -302,11 +299,10 @@ def add_adapter(weights: dict[str, Floats], adapter: Path) -> None:
     scale = np.float32(about["lora_alpha"] / (about["r"] ** 0.5 if about.get("use_rslora") else about["r"]))
     found = load_file(adapter / "adapter_model.safetensors")
     for name, first in found.items():
-        if not name.endswith(".lora_A.weight"):
-            continue
-        target = name.removeprefix("base_model.model.").replace(".lora_A.weight", ".weight")
-        second = found[name.replace(".lora_A.", ".lora_B.")]
-        weights[target] = weights[target] + scale * (second.astype(np.float32) @ first.astype(np.float32))
+        if name.endswith(".lora_A.weight"):
+            target = name.removeprefix("base_model.model.").replace(".lora_A.weight", ".weight")
+            second = found[name.replace(".lora_A.", ".lora_B.")]
+            weights[target] = weights[target] + scale * (second.astype(np.float32) @ first.astype(np.float32))
 
 
 def _layer(weights: Mapping[str, Floats], number: int) -> _Layer:

@@ -168,12 +168,8 @@ class Rubric(JudgedReward[RubricJudge]):
         )
 
     async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
-        return list(chain.from_iterable(await asyncio.gather(*map(self._judged, self._compared(group)))))
-
-    def _compared(self, group: Sequence[Episode]) -> list[list[_Judged]]:
-        """The attempts of a group, together with those that they are compared with."""
         if self.settings.per == "episode":
-            return [[(episode, None, _attempt(episode)) for episode in group]]
+            return await self._judged([(episode, None, _attempt(episode)) for episode in group])
         by_turn: dict[int, list[_Judged]] = {}
         for episode in group:
             for turn in episode.turns:
@@ -181,7 +177,7 @@ class Rubric(JudgedReward[RubricJudge]):
                     shown = [episode.messages[index] for index in turn.shown]
                     attempt = [*map(_entry, shown), _entry(Message("assistant", turn.text, turn.calls))]
                     by_turn.setdefault(turn.index, []).append((episode, turn, attempt))
-        return list(by_turn.values())
+        return list(chain.from_iterable(await asyncio.gather(*map(self._judged, by_turn.values()))))
 
     async def _judged(self, group: Sequence[_Judged]) -> list[Score]:
         """The scores of attempts that are compared with each other."""

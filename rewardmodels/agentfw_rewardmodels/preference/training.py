@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -117,12 +118,16 @@ class Trainer:
             slots[items] = -1
             liked = np.zeros((len(compared), len(items)), bool)
             liked[rows[places >= 0], places[places >= 0]] = True
-            some, others = tensor(items, self.device), tensor(unliked[part], self.device)
+            moved = partial(tensor, device=self.device)
+            some, others = moved(items), moved(unliked[part])
             yield Batch(
-                tensor(users, self.device),
+                moved(users),
                 some + self.users,
                 others + self.users,
-                *(tensor(each, self.device) for each in (user, item, compared, liked)),
+                moved(user),
+                moved(item),
+                moved(compared),
+                moved(liked),
                 self._popularity[some],
                 None if self._texts is None else self._texts[some],
                 None if self._texts is None else self._texts[others],
