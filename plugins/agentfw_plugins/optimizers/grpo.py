@@ -20,7 +20,6 @@ from pydantic import Field, model_validator
 
 from agentfw import Episode, Score, Turn
 from agentfw.optimizer import Advantage, Loss, Scored
-from agentfw.scores import Track
 
 from ..learners.losses import Clipped, Figures, Terms
 from .relative import (
@@ -33,6 +32,7 @@ from .relative import (
     Ratio,
     RatioCap,
     Relative,
+    TrackedSettings,
     alike,
     by_component,
     by_round,
@@ -213,11 +213,8 @@ class DAPO(GRPO):
         return [replace(scored, reward=scored.reward - less) for scored, less in zip(group, lost, strict=True)]
 
 
-class ReinforceSettings(LossSettings):
-    base_weight: float = Field(0.5, ge=0, description="Weight of the base advantage.")
-    personal_weight: float = Field(0.5, ge=0, description="Weight of the personal advantage.")
-    aggregation: Aggregation = "episode_mean"
-    kl: Kl = 0.01
+class ReinforceSettings(TrackedSettings):
+    """The clipped loss with an advantage on each track."""
 
 
 class Reinforce(Relative[ReinforceSettings]):
@@ -230,8 +227,7 @@ class Reinforce(Relative[ReinforceSettings]):
     def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
         samples = [scored for group in groups for scored in group]
         values = [0.0] * len(samples)
-        weights: dict[Track, float] = {"base": self.settings.base_weight, "personal": self.settings.personal_weight}
-        for track, weight in weights.items():
+        for track, weight in self.settings.weights.items():
             places = [place for place, scored in enumerate(samples) if has_track(scored, track)]
             rewards = [of_track(samples[place], track) for place in places]
             for place, value in zip(places, normalised(rewards) if rewards else [], strict=True):

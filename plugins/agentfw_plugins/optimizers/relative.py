@@ -95,6 +95,19 @@ class LossSettings(Settings):
         return Loss(**{name: getattr(self, name) for name in LossSettings.model_fields})
 
 
+class TrackedSettings(LossSettings):
+    """The loss of advantages that are the sum of those on both tracks."""
+
+    base_weight: float = Field(0.5, ge=0, description="Weight of the base advantage.")
+    personal_weight: float = Field(0.5, ge=0, description="Weight of the personal advantage.")
+    aggregation: Aggregation = "episode_mean"
+    kl: Kl = 0.01
+
+    @property
+    def weights(self) -> dict[Track, float]:
+        return {"base": self.base_weight, "personal": self.personal_weight}
+
+
 Own = TypeVar("Own", bound=Settings)
 Chosen = TypeVar("Chosen", bound=LossSettings)
 
