@@ -302,6 +302,11 @@ def _add(adapter: Path, weights: dict[str, Floats]) -> None:
         if name.endswith(".lora_A.weight"):
             target = name.removeprefix("base_model.model.").replace(".lora_A.weight", ".weight")
             second = found[name.replace(".lora_A.", ".lora_B.")]
+            if target not in weights or (second.shape[0], first.shape[1]) != weights[target].shape:
+                raise SettingsError(
+                    f"the adapter {adapter} is for another model: {target} doesn't fit",
+                    fix="use the model that the adapter was trained on",
+                )
             weights[target] = weights[target] + scale * (second.astype(np.float32) @ first.astype(np.float32))
 
 

@@ -21,7 +21,7 @@ from pydantic import Field
 from agentfw import Generation, Policy, Request, Settings
 from agentfw.settings import SHARED, VERSION
 
-from ...models.checkpoint import Start, check_adapter
+from ...models.checkpoint import Start
 from ...models.locate import locate
 from ...models.small_model import NumpyLlama, Row, SmallChat, log_softmax
 from .sampling import Drawing, Sampled, require_readable
@@ -152,10 +152,8 @@ class TinyPolicy(Policy):
 
     def _loaded(self, adapter: Path | None) -> NumpyLlama:
         """The model, the model with an adapter, or the whole model that a version is."""
-        if adapter is None or not (adapter / "adapter_config.json").is_file():
-            return NumpyLlama.load(adapter or self._folder)
-        check_adapter(adapter, self._folder)
-        return NumpyLlama.load(self._folder, adapter)
+        whole = adapter is None or not (adapter / "adapter_config.json").is_file()
+        return NumpyLlama.load(adapter or self._folder) if whole else NumpyLlama.load(self._folder, adapter)
 
     async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
         name, model = self.settings.model, self._model
