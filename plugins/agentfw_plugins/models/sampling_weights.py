@@ -60,14 +60,14 @@ class Weights:
         return self.use(name)
 
     def _loaded(self, folder: Path) -> PreTrainedModel:
-        import torch
-        from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
-
         model = load_base(folder, self.precision, self.device, attention=self.attention)
         if other_layers(model.config) or not model._supports_attention_backend:
             model.set_attn_implementation(own_attention(model))  # the engine computes row by row then
         if self.device != "cpu":
             return model
+        import torch
+        from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
+
         ALL_EXPERTS_FUNCTIONS.register(_NAME, _experts)
         if model._can_set_experts_implementation():
             model.set_experts_implementation(_NAME)
