@@ -35,7 +35,7 @@ from .lessons import Lesson, lesson_from
 from .losses import Figures, Terms, TokenLoss, loss_of, made, weights
 from .network import Network, Which
 from .settings import TrainableSettings
-from .token_tree import Packed, TurnTokens, unique_tokens
+from .token_tree import Forest, Packed, TurnTokens
 
 
 @dataclass(slots=True)
@@ -105,7 +105,7 @@ class Descent:
             "tokens_masked": sum(len(lesson.tokens.sampled) for lesson in lessons) - trained,
             "tokens_computed": sum(piece.packed.computed for some in (*prepared, *others) for piece in some),
             "tokens_unique": sum(
-                unique_tokens([lesson.tokens for lesson in minibatch if _teaches(lesson, loss)])
+                Forest([lesson.tokens for lesson in minibatch if _teaches(lesson, loss)]).unique
                 for minibatch in minibatches
             ),
             "tokens_plain": sum(len(tokens.prompt) + len(tokens.sampled) - 1 for tokens in taught),

@@ -32,7 +32,7 @@ from .group import Ranks
 from .logprobs import token_logprobs
 from .settings import PROJECTIONS, TrainableSettings
 from .start_checks import proof_turns, prove, require_same_config
-from .token_tree import FEWEST, Packed, TurnTokens, choose_size, computed_tokens, pack, pack_plain
+from .token_tree import FEWEST, Forest, Packed, TurnTokens, pack, pack_plain
 from .tree_attention import NAME, RectangleTree, register
 
 _JOINED = {"qkv_proj", "gate_up_proj"}
@@ -204,19 +204,22 @@ class Network:
         """
         settings = self.settings
         is_open = settings.tokens is None and len(turns) > 1
-        if is_open and not self._tree:
-            self.piece_size = min(FEWEST, self.room())
-        elif is_open:
+        if not self._tree:
+            if is_open:
+                self.piece_size = min(FEWEST, self.room())
+            return pack_plain(turns, self.piece_size)
+        forest = Forest(turns)
+        if is_open:
             storing = self.device == "cpu" if settings.checkpointing is None else not settings.checkpointing
-            self.piece_size = choose_size(turns, self.room(storing=storing), self.ranks.size)
+            self.piece_size = forest.size(self.room(storing=storing), self.ranks.size)
             if storing and settings.checkpointing is None and self.ranks.size == 1:
                 # Turns of one long conversation don't fit into small trees, each of which computes most of it again.
                 # Then it takes less time to store little and compute activations twice.
-                large = choose_size(turns, self.room(storing=False))
-                if computed_tokens(turns, self.piece_size) > _TWICE * computed_tokens(turns, large):
+                large = forest.size(self.room(storing=False))
+                if forest.computed(self.piece_size) > _TWICE * forest.computed(large):
                     self.piece_size, self.checkpointing = large, True
                     self._checkpoint()
-        return (pack if self._tree else pack_plain)(turns, self.piece_size)
+        return forest.trees(self.piece_size)
 
     def room(self, *, storing: bool | None = None) -> int:
         """Number of tokens that a training step can compute at once with the available memory.

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from agentfw.optimizer import Loss
 from agentfw.seeds import Seeds
 from agentfw_plugins.learners.settings import LoraSettings
-from agentfw_plugins.learners.token_tree import TurnTokens, pack, unique_tokens
+from agentfw_plugins.learners.token_tree import Forest, TurnTokens, pack
 from agentfw_plugins.models.base import LayerAttention
 from agentfw_plugins.optimizers.imitation import Imitation, ImitationSettings
 
@@ -239,7 +239,7 @@ def test_an_update_computes_each_unique_token_once_and_says_so(small_model: Path
     found, _ = figures_of(small_model, turns)
     small, _ = figures_of(small_model, turns, tokens=900)
 
-    assert found["tokens_computed"] == found["tokens_unique"] == unique_tokens(turns)
+    assert found["tokens_computed"] == found["tokens_unique"] == Forest(turns).unique
     assert small["tokens_unique"] == found["tokens_unique"] < small["tokens_computed"]
 
 
