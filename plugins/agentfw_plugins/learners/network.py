@@ -37,7 +37,7 @@ from .tree_attention import NAME, RectangleTree, register
 
 _JOINED = {"qkv_proj", "gate_up_proj"}
 """Layers that stand for q_proj, k_proj and v_proj, or for gate_proj and up_proj (Phi 3)."""
-ADAPTER = "adapter_model.safetensors"
+ADAPTER = "adapter_model.safetensors"  # the weights of an adapter, in a PEFT folder
 _TWICE = 1.5  # what a step takes if it computes activations twice, beside one that stores them
 _SHARE = {"cpu": 0.15, "cuda": 0.7}
 """Share of the memory for stored activations. A backward pass was observed to use up to 1.4 times as much for a moment.
