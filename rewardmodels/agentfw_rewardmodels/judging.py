@@ -40,12 +40,9 @@ logger = logging.getLogger(__name__)
 LONGEST = 20_000
 """Default maximum of characters shown of an attempt, and of what all attempts share."""
 
-_LONGEST = 100_000
-"""Characters of an answer that are read."""
-_ATTEMPTS = 200
-"""Places at which a value may begin before the text counts as holding none."""
-_REPAIRS = 8
-"""Places at which repairing is tried."""
+_LONGEST = 100_000  # characters of an answer that are read
+_ATTEMPTS = 200  # places at which a value may begin before the text counts as holding none
+_REPAIRS = 8  # places at which repairing is tried
 _THOUGHT = re.compile(r"\A.*</think(?:ing)?>", re.S)
 _TYPOGRAPHY = str.maketrans("“”„‟″", '"' * 5)
 _OPENING = re.compile(r"[{[]")
@@ -249,8 +246,7 @@ class JudgeRefused(Exception):
 
 Ask = Callable[[Sequence[Message]], Awaitable[str | Answer]]
 """Any model: takes messages with `role` and `content`, returns a text. An `Answer` adds how many tokens it took."""
-Read = Callable[[object], tuple[Mark, ...]]
-"""The marks in a JSON value of an answer. Raises Unusable."""
+Read = Callable[[object], tuple[Mark, ...]]  # the marks in a JSON value of an answer; raises Unusable
 NO_USAGE = Usage(0, 0, 0)
 """The usage where nothing was asked."""
 _Locks = WeakValueDictionary[str, asyncio.Lock]

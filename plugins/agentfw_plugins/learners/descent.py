@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 from operator import attrgetter
 from typing import Any, Literal
 
@@ -24,17 +24,18 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import load, save
 
-from agentfw.errors import AgentfwError, MissingExtraError
+from agentfw.errors import AgentfwError
 from agentfw.optimizer import Loss
 from agentfw.seeds import Seeds
 
+from ..models.checkpoint import needing
 from ..models.sharding import part_like, whole
 from .group import Ranks, join, leave, meeting
 from .lessons import Lesson, lesson_from
 from .losses import Figures, Terms, TokenLoss, loss_of, made, weights
 from .network import Network, Which
 from .settings import TrainableSettings
-from .token_tree import Packed, TurnTokens, unique_tokens
+from .token_tree import Forest, Packed, TurnTokens
 
 
 @dataclass(slots=True)
@@ -65,8 +66,7 @@ class Descent:
     learning_rate: float
     steps: int = 0
     figures: Figures = field(default_factory=Figures)
-    tell: Callable[[int, int], object] = lambda done, of: None
-    """Called with the number of pieces that went back through the network, and of how many."""
+    tell: Callable[[int, int], object] = lambda done, of: None  # how many pieces went back through, and of how many
     _done: int = 0
     _planned: int = 0
 
@@ -76,8 +76,7 @@ class Descent:
         if kind.teaches_itself:
             minibatches = [self._taught(minibatch, kind) for minibatch in minibatches]
         prepared = self._prepared(minibatches, loss)
-        lessons = [lesson for minibatch in minibatches for lesson in minibatch]
-        pieces = [piece for minibatch in prepared for piece in minibatch]
+        lessons, pieces = list(chain.from_iterable(minibatches)), list(chain.from_iterable(prepared))
         # With a single step the logprobs before it are those that are computed for it anyway, and every ratio is 1.
         single = rounds * sum(map(bool, prepared)) <= 1
         if loss.sampled and not single:
@@ -87,8 +86,7 @@ class Descent:
             self._pieces([(place, other, 1.0) for place, other in enumerate(kind.compared_with(minibatch))], 1.0)
             for minibatch in minibatches
         ]
-        based = pieces if loss.kl or kind.needs_reference else []
-        based = [*based, *(piece for some in others for piece in some)]
+        based = [*(pieces if loss.kl or kind.needs_reference else ()), *chain.from_iterable(others)]
         for piece, base in zip(based, self._logprobs(based, self.settings.reference), strict=True):
             piece.base = base
         steps = [step for step in zip(minibatches, prepared, others, strict=True) if step[1]]
@@ -107,7 +105,7 @@ class Descent:
             "tokens_masked": sum(len(lesson.tokens.sampled) for lesson in lessons) - trained,
             "tokens_computed": sum(piece.packed.computed for some in (*prepared, *others) for piece in some),
             "tokens_unique": sum(
-                unique_tokens([lesson.tokens for lesson in minibatch if _teaches(lesson, loss)])
+                Forest([lesson.tokens for lesson in minibatch if _teaches(lesson, loss)]).unique
                 for minibatch in minibatches
             ),
             "tokens_plain": sum(len(tokens.prompt) + len(tokens.sampled) - 1 for tokens in taught),
@@ -115,7 +113,7 @@ class Descent:
 
     def _prepared(self, minibatches: Sequence[Sequence[Lesson]], loss: Loss) -> list[list[Piece]]:
         """The pieces of each minibatch. Lessons that teach nothing count in the loss's mean, and aren't computed."""
-        lessons = [lesson for minibatch in minibatches for lesson in minibatch]
+        lessons = list(chain.from_iterable(minibatches))
         lengths = [len(lesson.tokens.sampled) for lesson in lessons]
         counts = iter(weights(loss, lengths, [lesson.episode for lesson in lessons]))
         prepared: list[list[Piece]] = []
@@ -287,10 +285,8 @@ def make_optimizer(network: Network) -> torch.optim.Optimizer:
     settings = network.settings
     if settings.optimizer == "adamw":
         return torch.optim.AdamW(network.parameters(), weight_decay=settings.weight_decay)
-    try:
+    with needing("AdamW in 8 bits"):
         from bitsandbytes.optim import AdamW8bit
-    except ImportError as error:
-        raise MissingExtraError("AdamW in 8 bits", "train", module=error.name or "") from error
     return AdamW8bit(network.parameters(), weight_decay=settings.weight_decay)
 
 

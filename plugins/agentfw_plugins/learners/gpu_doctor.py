@@ -26,6 +26,7 @@ from agentfw.engine import found_cards
 from agentfw.errors import SettingsError, UsageError
 
 from ..models import choose_device, locate
+from ..models.base import LayerAttention
 from ..models.checkpoint import OWN_CODE
 
 Row = dict[str, Any]
@@ -141,7 +142,7 @@ def _flex(device: str, sizes: Sizes) -> Row:
 
         attention = torch.nn.functional.scaled_dot_product_attention
         by_mask = partial(attention, attn_mask=seen, scale=width**-0.5, enable_gqa=True)
-        by_tree = partial(whole.attend, scale=width**-0.5)
+        by_tree = partial(whole.attend, layer=LayerAttention(width**-0.5))
         exact, tree = attended(torch.float32, by_mask), attended(torch.bfloat16, by_tree)
         names = ("output", "query", "key", "value")
         gaps = [float((a.float() - b.float()).norm() / b.float().norm()) for a, b in zip(tree, exact, strict=True)]
@@ -209,14 +210,7 @@ def _vllm(device: str, sizes: Sizes) -> Row:
     return _training(device, sizes, ["--policy", "vllm", "--set", f"policy.python={python}"])
 
 
-ROWS: dict[str, Callable[[str, Sizes], Row]] = {
-    "card": _card,
-    "copies": _copies,
-    "flex": _flex,
-    "step": _step,
-    "train": _train,
-    "vllm": _vllm,
-}
+ROWS = {row.__name__[1:]: row for row in (_card, _copies, _flex, _step, _train, _vllm)}
 
 # -- what they share ---------------------------------------------------------------------------------------------------
 

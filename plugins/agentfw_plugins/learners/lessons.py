@@ -28,17 +28,13 @@ Hinted = Callable[[Episode, Turn], Sequence[int]]
 class Lesson:
     tokens: TurnTokens
     advantage: float
-    sampler: tuple[float, ...]
-    """The sampler's logprobs; empty where it gave none."""
+    sampler: tuple[float, ...]  # the sampler's logprobs; empty where it gave none
     task: int
     turn: int
     episode: str = ""
-    temperature: float = 1.0
-    """Of the distribution that the loss is about: the sampler's, or 1 where it isn't about samples."""
-    teacher: tuple[float, ...] = ()
-    """The teacher's logprobs of the sampled tokens; empty where there is no teacher."""
-    hinted: tuple[int, ...] = ()
-    """The prompt of the model as its own teacher; empty where it isn't."""
+    temperature: float = 1.0  # of the distribution that the loss is about: the sampler's, or 1 without samples
+    teacher: tuple[float, ...] = ()  # the teacher's logprobs of the sampled tokens; empty where there is none
+    hinted: tuple[int, ...] = ()  # the prompt of the model as its own teacher; empty where it isn't
 
 
 def lesson_from(plain: Mapping[str, Any]) -> Lesson:

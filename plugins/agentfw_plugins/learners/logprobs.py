@@ -13,10 +13,9 @@ from typing import Any
 
 import torch
 
+# Maximum number of logits at once: 16 MiB for small caches, 256 MiB where kernels need large inputs.
 _ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 26}
-"""Maximum number of logits at once: 16 MiB for small caches, 256 MiB where kernels need large inputs."""
-_FEWEST = 64
-"""Minimum number of rows at once, because the whole head is read for them: 64 MiB with 262,144 tokens of vocabulary."""
+_FEWEST = 64  # rows at once, because the whole head is read for them: 64 MiB with 262,144 tokens of vocabulary
 
 
 def token_logprobs(

@@ -45,8 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Clipped", "Figures", "Terms", "TokenLoss", "loss_of", "made", "weights"]
 
-_FARTHEST = 20.0
-"""Limit of a log ratio. e^20 is far beyond any cap, and no float overflows."""
+_FARTHEST = 20.0  # limit of a log ratio; e^20 is far beyond any cap, and no float overflows
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,8 +44,7 @@ from .token_tree import TurnTokens
 
 logger = logging.getLogger(__name__)
 
-_NUDGES = 2
-"""How often rounding is tried. One of them may hardly change a token that another changes a hundred times as much."""
+_NUDGES = 2  # how often rounding is tried: one may hardly change a token that another changes a hundred times as much
 
 
 class ModelLearner(Learner):

@@ -20,29 +20,28 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch.nn import Linear
 
-from agentfw.errors import MissingExtraError, SettingsError, UsageError
+from agentfw.errors import SettingsError, UsageError
 from agentfw.seeds import Seeds
 
 from ..models import choose_device, load_base, locate, other_layers, own_attention, require_trainable
 from ..models.base import computed_like_base, machine_memory, to_bf16
+from ..models.checkpoint import needing
 from ..models.locate import copy_but_weights
 from ..models.sharding import divide, gathered, here, hollow, part_like, whole
 from .group import Ranks
 from .logprobs import token_logprobs
 from .settings import PROJECTIONS, TrainableSettings
 from .start_checks import proof_turns, prove, require_same_config
-from .token_tree import FEWEST, Packed, TurnTokens, choose_size, computed_tokens, pack, pack_plain
+from .token_tree import FEWEST, Forest, Packed, TurnTokens, pack, pack_plain
 from .tree_attention import NAME, RectangleTree, register
 
 _JOINED = {"qkv_proj", "gate_up_proj"}
 """Layers that stand for q_proj, k_proj and v_proj, or for gate_proj and up_proj (Phi 3)."""
-
-
-ADAPTER: Literal["adapter_model.safetensors"] = "adapter_model.safetensors"
-"""The file of an adapter's weights in a PEFT folder."""
-
+ADAPTER = "adapter_model.safetensors"  # the weights of an adapter, in a PEFT folder
 _TWICE = 1.5  # what a step takes if it computes activations twice, beside one that stores them
-
+_SHARE = {"cpu": 0.15, "cuda": 0.7}
+"""Share of the memory for stored activations. A backward pass was observed to use up to 1.4 times as much for a moment.
+On a CPU the process uses 2 to 5 times as much, because malloc keeps freed pages."""
 
 Which = Literal["trained", "start", "base"]
 """The weights as they are trained, those that training starts from, or the base model's alone."""
@@ -123,10 +122,8 @@ class Network:
         )
 
     def _with_adapter(self) -> Any:
-        try:
+        with needing("the learner lora"):
             from peft import LoraConfig, get_peft_model
-        except ImportError as error:
-            raise MissingExtraError("the learner lora", "train", module=error.name or "") from error
         settings = self.settings
         # Adapters of embeddings and of the head aren't served: merged into tied weights they would count twice.
         ends = (self.base.get_input_embeddings(), self.base.get_output_embeddings())
@@ -207,19 +204,22 @@ class Network:
         """
         settings = self.settings
         is_open = settings.tokens is None and len(turns) > 1
-        if is_open and not self._tree:
-            self.piece_size = min(FEWEST, self.room())
-        elif is_open:
+        if not self._tree:
+            if is_open:
+                self.piece_size = min(FEWEST, self.room())
+            return pack_plain(turns, self.piece_size)
+        forest = Forest(turns)
+        if is_open:
             storing = self.device == "cpu" if settings.checkpointing is None else not settings.checkpointing
-            self.piece_size = choose_size(turns, self.room(storing=storing), self.ranks.size)
+            self.piece_size = forest.size(self.room(storing=storing), self.ranks.size)
             if storing and settings.checkpointing is None and self.ranks.size == 1:
                 # Turns of one long conversation don't fit into small trees, each of which computes most of it again.
                 # Then it takes less time to store little and compute activations twice.
-                large = choose_size(turns, self.room(storing=False))
-                if computed_tokens(turns, self.piece_size) > _TWICE * computed_tokens(turns, large):
+                large = forest.size(self.room(storing=False))
+                if forest.computed(self.piece_size) > _TWICE * forest.computed(large):
                     self.piece_size, self.checkpointing = large, True
                     self._checkpoint()
-        return (pack if self._tree else pack_plain)(turns, self.piece_size)
+        return forest.trees(self.piece_size)
 
     def room(self, *, storing: bool | None = None) -> int:
         """Number of tokens that a training step can compute at once with the available memory.
@@ -425,11 +425,6 @@ class _Scored(torch.nn.Module):  # type: ignore[misc]
             bias=head.bias,
             cap=getattr(config, "final_logit_softcapping", None),
         )
-
-
-_SHARE = {"cpu": 0.15, "cuda": 0.7}
-"""Share of the memory for stored activations. A backward pass was observed to use up to 1.4 times as much for a moment.
-On a CPU the process uses 2 to 5 times as much, because malloc keeps freed pages."""
 
 
 @contextmanager

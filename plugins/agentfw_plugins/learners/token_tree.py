@@ -30,8 +30,7 @@ from typing import NamedTuple
 import numpy
 from numpy.typing import NDArray
 
-FEWEST = 4096
-"""Minimum number of tokens per tree, even if nothing is shared. Fewer would underuse a GPU."""
+FEWEST = 4096  # minimum number of tokens per tree, even if nothing is shared; fewer would underuse a GPU
 _CLOSE = 1.05  # a tree size is large enough if it computes at most this many times the unique tokens
 
 Integers = NDArray[numpy.int64]
@@ -51,8 +50,7 @@ class Block(NamedTuple):
     end_row: int
     first_key: int
     end_key: int
-    window: int | None = None
-    """If set, each row only sees the keys that are fewer than this many tokens before it."""
+    window: int | None = None  # if set, each row only sees the keys that are fewer than this many tokens before it
 
     @property
     def causal(self) -> bool:
@@ -63,62 +61,79 @@ class Block(NamedTuple):
 class Packed:
     """A batch to compute at once, and the positions to read the logprob of each sampled token from."""
 
-    ids: Integers
-    """[rows, length]. A tree is one row. Otherwise each row is one turn, padded at its end."""
-    positions: Integers
-    """[rows, length]: the depth of each node."""
-    blocks: tuple[Block, ...]
-    """The tree's attention. Empty if each row is one turn, which every model supports."""
-    subtree_ends: Integers
-    """[length] of a tree: node n is visible to the nodes from n to before this one."""
-    nodes: Integers
-    """[pairs]: the node that a token is predicted from, counted through all rows."""
-    targets: Integers
-    """[pairs]: that token."""
-    pair: Integers
-    """[sampled tokens]: the pair of each. Turns that sampled the same token after the same prefix share a pair."""
-    turn: Integers
-    """[sampled tokens]: the index of its turn. The tokens of a turn are contiguous and in order."""
-    computed: int
-    """Number of nodes, without padding."""
+    ids: Integers  # [rows, length]: a tree is one row, otherwise each row is one turn, padded at its end
+    positions: Integers  # [rows, length]: the depth of each node
+    blocks: tuple[Block, ...]  # the tree's attention; empty if each row is one turn, which every model supports
+    subtree_ends: Integers  # [length] of a tree: node n is visible to the nodes from n to before this one
+    nodes: Integers  # [pairs]: the node that a token is predicted from, counted through all rows
+    targets: Integers  # [pairs]: that token
+    pair: Integers  # [sampled tokens]: its pair; turns that sampled the same token after the same prefix share one
+    turn: Integers  # [sampled tokens]: the index of its turn; a turn's tokens are contiguous and in order
+    computed: int  # number of nodes, without padding
+
+
+class Forest:
+    """Turns in the depth-first order of their tree, which is cut into trees to compute at once."""
+
+    def __init__(self, turns: Sequence[TurnTokens]) -> None:
+        self._turns, self._rows = turns, [_inputs(turn) for turn in turns]
+        rows = self._rows
+        # As big-endian bytes they sort like the tokens themselves, only faster.
+        self._order = sorted(range(len(rows)), key=lambda index: rows[index].astype(">u4").tobytes())
+        self._lengths = numpy.array([len(rows[index]) for index in self._order], dtype=numpy.int64)
+        common = [_common(rows[before], rows[after]) for before, after in pairwise(self._order)]
+        self._common = numpy.array([0, *common][: len(rows)], dtype=numpy.int64)  # with the turn before
+        self.unique = int((self._lengths - self._common).sum())
+        """Number of tokens to compute if every shared prefix is computed once."""
+
+    def trees(self, tokens: int) -> list[Packed]:
+        """Trees of at most `tokens` nodes, cut to minimise repeated computation. A longer turn is a tree of its own."""
+        order, common, cuts = self._order, self._common, self._cuts(tokens)
+        return [
+            _tree(order[start:end], [0, *common[start + 1 : end].tolist()], self._rows, self._turns)
+            for start, end in cuts
+        ]
+
+    def computed(self, tokens: int) -> int:
+        """Total number of nodes of all trees with at most `tokens`."""
+        return int(self.unique + sum(self._common[start] for start, _ in self._cuts(tokens)))
+
+    def size(self, most: int, workers: int = 1) -> int:
+        """The smallest of 4,096, 8,192, ... tokens per tree with hardly any repeated computation, at most `most`.
+
+        With several workers it is each one's part of the tokens, unless a shared prompt makes that dear.
+        """
+        size = FEWEST
+        while size < most and self.computed(size) > _CLOSE * self.unique:
+            size *= 2
+        size = min(size, most)
+        part = min(size, -(-self.unique // workers))
+        if workers > 1 and self.computed(part) < workers * self.computed(size):
+            return part
+        return size
+
+    def _cuts(self, tokens: int) -> list[tuple[int, int]]:
+        """Where to cut the ordered turns. A cut costs the prefix that the next turn shares with the one before."""
+        new = numpy.concatenate([[0], numpy.cumsum(self._lengths - self._common)])
+        cost = numpy.zeros(len(new), dtype=numpy.int64)
+        origin = numpy.zeros(len(new), dtype=numpy.int64)
+        for end in range(1, len(new)):
+            first = min(int(numpy.searchsorted(new, new[end] - tokens)), end - 1)
+            size = new[end] - new[first:end] + self._common[first:end]
+            fits = size <= tokens
+            fits[-1] = True  # a single turn can't be cut
+            total = numpy.where(fits, cost[first:end] + size, numpy.iinfo(numpy.int64).max)
+            cost[end], origin[end] = total.min(), first + total.argmin()
+        pieces: list[tuple[int, int]] = []
+        end = len(self._lengths)
+        while end:
+            pieces.append((int(origin[end]), end))
+            end = int(origin[end])
+        return pieces[::-1]
 
 
 def pack(turns: Sequence[TurnTokens], tokens: int) -> list[Packed]:
-    """Trees of at most `tokens` nodes, cut to minimise repeated computation. A longer turn is a tree of its own."""
-    rows, order, lengths, common = _ordered(turns)
-    return [
-        _tree(order[start:end], [0, *common[start + 1 : end].tolist()], rows, turns)
-        for start, end in _cuts(lengths, common, tokens)
-    ]
-
-
-def choose_size(turns: Sequence[TurnTokens], most: int, workers: int = 1) -> int:
-    """The smallest of 4,096, 8,192, ... tokens per tree with hardly any repeated computation, at most `most`.
-
-    With several workers it is each one's part of the tokens, unless a shared prompt makes that dear.
-    """
-    _, _, lengths, common = _ordered(turns)
-    unique = int((lengths - common).sum())
-    size = FEWEST
-    while size < most and _computed(lengths, common, size) > _CLOSE * unique:
-        size *= 2
-    size = min(size, most)
-    part = min(size, -(-unique // workers))
-    if workers > 1 and _computed(lengths, common, part) < workers * _computed(lengths, common, size):
-        return part
-    return size
-
-
-def unique_tokens(turns: Sequence[TurnTokens]) -> int:
-    """Number of tokens to compute if every shared prefix is computed once."""
-    _, _, lengths, common = _ordered(turns)
-    return int((lengths - common).sum())
-
-
-def computed_tokens(turns: Sequence[TurnTokens], tokens: int) -> int:
-    """Number of tokens to compute in trees of at most `tokens`."""
-    _, _, lengths, common = _ordered(turns)
-    return _computed(lengths, common, tokens)
+    return Forest(turns).trees(tokens)
 
 
 def pack_plain(turns: Sequence[TurnTokens], tokens: int) -> list[Packed]:
@@ -142,16 +157,6 @@ def pack_plain(turns: Sequence[TurnTokens], tokens: int) -> list[Packed]:
     return packed
 
 
-def _ordered(turns: Sequence[TurnTokens]) -> tuple[list[Integers], list[int], Integers, Integers]:
-    """The inputs, their depth-first order, and in that order their lengths and shared prefix with the one before."""
-    rows = [_inputs(turn) for turn in turns]
-    # As big-endian bytes they sort like the tokens themselves, only faster.
-    order = sorted(range(len(rows)), key=lambda index: rows[index].astype(">u4").tobytes())
-    lengths = numpy.array([len(rows[index]) for index in order], dtype=numpy.int64)
-    common = [_common(rows[before], rows[after]) for before, after in pairwise(order)]
-    return rows, order, lengths, numpy.array([0, *common][: len(rows)], dtype=numpy.int64)
-
-
 def _inputs(turn: TurnTokens) -> Integers:
     """The tokens that another token is predicted from: all but the last."""
     return numpy.array((*turn.prompt, *turn.sampled)[:-1], dtype=numpy.int64)
@@ -161,32 +166,6 @@ def _common(first: Integers, second: Integers) -> int:
     limit = min(len(first), len(second))
     different = first[:limit] != second[:limit]
     return int(different.argmax()) if different.any() else limit
-
-
-def _cuts(lengths: Integers, common: Integers, tokens: int) -> list[tuple[int, int]]:
-    """Where to cut the ordered turns. A cut costs the prefix that the next turn shares with the one before."""
-    new = numpy.concatenate([[0], numpy.cumsum(lengths - common)])
-    cost = numpy.zeros(len(new), dtype=numpy.int64)
-    origin = numpy.zeros(len(new), dtype=numpy.int64)
-    for end in range(1, len(new)):
-        first = min(int(numpy.searchsorted(new, new[end] - tokens)), end - 1)
-        size = new[end] - new[first:end] + common[first:end]
-        fits = size <= tokens
-        fits[-1] = True  # a single turn can't be cut
-        total = numpy.where(fits, cost[first:end] + size, numpy.iinfo(numpy.int64).max)
-        cost[end], origin[end] = total.min(), first + total.argmin()
-    pieces: list[tuple[int, int]] = []
-    end = len(lengths)
-    while end:
-        pieces.append((int(origin[end]), end))
-        end = int(origin[end])
-    return pieces[::-1]
-
-
-def _computed(lengths: Integers, common: Integers, tokens: int) -> int:
-    """Total number of nodes of all trees with at most `tokens`."""
-    repeated = sum(common[start] for start, _ in _cuts(lengths, common, tokens))
-    return int((lengths - common).sum() + repeated)
 
 
 def _tree(

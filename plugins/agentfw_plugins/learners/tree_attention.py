@@ -13,38 +13,20 @@ value is zero. The row's output and logsumexp include it, so the backward passes
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from agentfw.errors import UsageError
 
-from ..models import window_of
+from ..models.base import LayerAttention
 from .token_tree import Block, Packed, windowed
 
+if TYPE_CHECKING:
+    from .tree_flex import FlexTree
+
 NAME = "agentfw_tree"  # name of this attention in transformers
-_HIDDEN = -1e30
-"""Added to the score of a key beyond the window. Finite, so that a row may see no key of a rectangle."""
-
-
-class Kind(NamedTuple):
-    """What a layer's attention has besides queries, keys and values."""
-
-    window: int | None = None  # number of tokens that a row sees, itself included
-    cap: float | None = None  # if set, a score x is cap tanh(x / cap)
-    sinks: torch.Tensor | None = None  # [heads]
-
-
-PLAIN = Kind()
-
-
-class Tree(Protocol):
-    """The tree of a forward pass."""
-
-    def attend(
-        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float, kind: Kind = PLAIN
-    ) -> torch.Tensor:
-        """The attention [1, heads, length, width] of the same. Keys and values may have fewer heads."""
+_HIDDEN = -1e30  # added to the score of a key beyond the window; finite, so that a row may see no key of a rectangle
 
 
 class RectangleTree:
@@ -55,16 +37,16 @@ class RectangleTree:
         self._cut: dict[int | None, tuple[Block, ...]] = {}
 
     def attend(
-        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float, kind: Kind = PLAIN
+        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer: LayerAttention
     ) -> torch.Tensor:
+        """The attention [1, heads, length, width] of the same. Keys and values may have fewer heads."""
         blocks = self._blocks
-        if kind.window is not None or kind.cap is not None:
-            if kind.window not in self._cut:
-                self._cut[kind.window] = windowed(blocks, self._depths, kind.window)
-            blocks = self._cut[kind.window]
-        output: torch.Tensor = _TreeAttention.apply(
-            query, key, value, kind.sinks, blocks, torch.from_numpy(self._depths), scale, kind.cap
-        )
+        if layer.window is not None or layer.cap is not None:
+            if layer.window not in self._cut:
+                self._cut[layer.window] = windowed(blocks, self._depths, layer.window)
+            blocks = self._cut[layer.window]
+        depths = torch.from_numpy(self._depths)
+        output: torch.Tensor = _TreeAttention.apply(query, key, value, layer.sinks, blocks, depths, layer)
         return output
 
 
@@ -80,10 +62,9 @@ class _TreeAttention(torch.autograd.Function):  # type: ignore[misc]
         sinks: torch.Tensor | None,
         blocks: Sequence[Block],
         depths: torch.Tensor,
-        scale: float,
-        cap: float | None,
+        layer: LayerAttention,
     ) -> torch.Tensor:
-        ctx.blocks, ctx.depths, ctx.scale, ctx.cap = blocks, depths, scale, cap
+        ctx.blocks, ctx.depths, ctx.scale, ctx.cap = blocks, depths, layer.scale, layer.cap
         groups = query.shape[1] // key.shape[1]
         keys, values = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
         output = torch.empty_like(query)
@@ -91,11 +72,11 @@ class _TreeAttention(torch.autograd.Function):  # type: ignore[misc]
         for block in blocks:
             rows, seen = slice(block.first_row, block.end_row), slice(block.first_key, block.end_key)
             of, mask = (query[:, :, rows], keys[:, :, seen]), _mask(block, depths, query.dtype)
-            if cap is None:
+            if layer.cap is None:
                 flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-                part, part_sums = flash(*of, values[:, :, seen], 0.0, block.causal, attn_mask=mask, scale=scale)
+                part, part_sums = flash(*of, values[:, :, seen], 0.0, block.causal, attn_mask=mask, scale=layer.scale)
             else:
-                scores, _ = _capped_scores(*of, block.causal, mask, scale, cap)
+                scores, _ = _capped_scores(*of, block.causal, mask, layer.scale, layer.cap)
                 part_sums = scores.logsumexp(-1)
                 part = (scores - part_sums[..., None]).exp_().to(value.dtype) @ values[:, :, seen]
             if block.causal:  # each row's own run comes first
@@ -147,7 +128,7 @@ class _TreeAttention(torch.autograd.Function):  # type: ignore[misc]
         if groups > 1:
             key_gradient = key_gradient.unflatten(1, (-1, groups)).sum(2)
             value_gradient = value_gradient.unflatten(1, (-1, groups)).sum(2)
-        return query_gradient, key_gradient, value_gradient, sink_gradient, None, None, None, None
+        return query_gradient, key_gradient, value_gradient, sink_gradient, None, None, None
 
 
 def _mask(block: Block, depths: torch.Tensor, dtype: torch.dtype) -> torch.Tensor | None:
@@ -175,7 +156,7 @@ def _attention(
     scaling: float | None = None,
     softcap: float | None = None,
     s_aux: torch.Tensor | None = None,
-    agentfw_tree: Tree | None = None,
+    agentfw_tree: RectangleTree | FlexTree | None = None,
     **others: Any,
 ) -> tuple[torch.Tensor, None]:
     """The attention function that transformers calls. Raises if a model needs more than this computes."""
@@ -185,9 +166,8 @@ def _attention(
         raise UsageError(
             f"{type(module).__name__} {why}: its turns can't be packed as a tree", fix='set learner.packing="plain"'
         )
-    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    kind = Kind(window_of(module.config, module.layer_idx), softcap, s_aux)
-    return agentfw_tree.attend(query, key, value, scale, kind).transpose(1, 2).contiguous(), None
+    layer = LayerAttention.of(module, query, scaling, softcap, s_aux)
+    return agentfw_tree.attend(query, key, value, layer).transpose(1, 2).contiguous(), None
 
 
 def _capped_scores(

@@ -21,8 +21,8 @@ from torch.nn.attention.flex_attention import AuxRequest, BlockMask, flex_attent
 
 from agentfw.errors import AgentfwError
 
+from ..models.base import LayerAttention
 from .token_tree import Packed
-from .tree_attention import PLAIN, Kind
 
 _BLOCK = 128
 _SHORTEST = 1024
@@ -80,26 +80,30 @@ class FlexTree:
         self._masks: dict[int | None, BlockMask] = {}
 
     def attend(
-        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float, kind: Kind = PLAIN
+        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer: LayerAttention
     ) -> torch.Tensor:
         """The attention [1, heads, length, width] of the same. Keys and values may have fewer heads."""
-        if kind.window not in self._masks:
-            self._masks[kind.window] = tree_mask(self._packed, self._device, kind.window)
-        mask = self._masks[kind.window]
+        if layer.window not in self._masks:
+            self._masks[layer.window] = tree_mask(self._packed, self._device, layer.window)
+        mask = self._masks[layer.window]
         length, width = query.shape[2:]
         missing = (0, max(0, _NARROWEST - width), 0, mask.shape[-1] - length)
         query, key, value = (torch.nn.functional.pad(part, missing) for part in (query, key, value))
-        options: dict[str, Any] = {"block_mask": mask, "scale": scale, "enable_gqa": query.shape[1] != key.shape[1]}
-        if kind.cap is not None:
-            options["score_mod"] = _capping(kind.cap)
+        options: dict[str, Any] = {
+            "block_mask": mask,
+            "scale": layer.scale,
+            "enable_gqa": query.shape[1] != key.shape[1],
+        }
+        if layer.cap is not None:
+            options["score_mod"] = _capping(layer.cap)
         try:
             with torch._dynamo.config.patch(recompile_limit=_RECOMPILATIONS, fail_on_recompile_limit_hit=True):
-                if kind.sinks is None:
+                if layer.sinks is None:
                     output = _compiled()(query, key, value, **options)
                 else:
                     output, found = _compiled()(query, key, value, **options, return_aux=AuxRequest(lse=True))
                     # A sink's share of a row is sink / (sink + sum).
-                    share = torch.sigmoid(found.lse - kind.sinks.float()[:, None])
+                    share = torch.sigmoid(found.lse - layer.sinks.float()[:, None])
                     output = output * share[..., None].to(output.dtype)
         except torch._dynamo.exc.FailOnRecompileLimitHit as error:
             raise AgentfwError(

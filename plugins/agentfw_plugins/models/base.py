@@ -17,15 +17,15 @@ import threading
 import warnings
 from collections.abc import Hashable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from weakref import WeakValueDictionary
 
 from pydantic import StringConstraints
 
 from agentfw.engine import found_cards
-from agentfw.errors import MissingExtraError, SettingsError
+from agentfw.errors import SettingsError
 
-from .checkpoint import OWN_CODE, count_weights
+from .checkpoint import OWN_CODE, count_weights, needing
 
 if TYPE_CHECKING:
     import torch
@@ -81,7 +81,6 @@ def computed_in(precision: Precision, device: str) -> Literal["fp32", "bf16"]:
 
 
 def torch_type(precision: Precision, device: str) -> torch.dtype:
-    """The same as a type of torch."""
     import torch
 
     return torch.float32 if computed_in(precision, device) == "fp32" else torch.bfloat16
@@ -188,10 +187,8 @@ def load_base(
 def prepare_libraries() -> None:
     """Set what must be set before the first model is made, and silence what users can't do anything about."""
     fix_order_of_adding()
-    try:
+    with needing("a language model in this process"):
         import transformers
-    except ImportError as error:
-        raise MissingExtraError("a language model in this process", "train", module=error.name or "") from None
     transformers.utils.logging.disable_progress_bar()  # agentfw has its own progress display
     # PEFT uses a deprecated name of transformers, and names patterns of experts that it made itself.
     warnings.filterwarnings("ignore", message=".*_pattern keys did not match any targeted module")
@@ -293,7 +290,10 @@ _loading = threading.Lock()
 
 
 def own_copies(tuned: Any) -> None:
-    """Give the layers that have an adapter weights of their own, so that it can be merged into them."""
+    """Give the layers that have an adapter weights of their own, so that it can be merged into them.
+
+    The model doesn't keep the shared weights any longer, because it has most of its own.
+    """
     from peft.tuners.tuners_utils import BaseTunerLayer
 
     for layer in tuned.modules():
@@ -301,12 +301,7 @@ def own_copies(tuned: Any) -> None:
             # Experts have an adapter for each of their parameters, other layers for their weight.
             weight = getattr(layer.get_base_layer(), getattr(layer, "parameter_name", "weight"))
             weight.data = weight.data.clone()
-
-
-def let_go(twin: PreTrainedModel) -> PreTrainedModel:
-    """The model, which doesn't keep the shared weights any longer, because it has most of its own."""
-    twin.__dict__.pop(_KEPT, None)
-    return twin
+    tuned.base_model.model.__dict__.pop(_KEPT, None)
 
 
 def fix_order_of_adding() -> None:
@@ -329,6 +324,22 @@ def other_layers(config: Any) -> list[str]:
     if not getattr(text, "layer_types", None) and getattr(text, "attention_chunk_size", None):
         kinds.add("chunked_attention")
     return sorted(kinds)
+
+
+class LayerAttention(NamedTuple):
+    """How a layer weighs what it sees, by what transformers passes to an attention function."""
+
+    scale: float
+    window: int | None = None  # number of tokens that a token sees, itself included; None for all
+    cap: float | None = None  # if set, a score x is cap tanh(x / cap)
+    sinks: torch.Tensor | None = None  # [heads]: one more score of each head, which belongs to no token
+
+    @classmethod
+    def of(
+        cls, module: Any, query: torch.Tensor, scaling: float | None, cap: float | None, sinks: torch.Tensor | None
+    ) -> LayerAttention:
+        scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+        return cls(scale, window_of(module.config, module.layer_idx), cap, sinks)
 
 
 def window_of(config: Any, layer: int) -> int | None:

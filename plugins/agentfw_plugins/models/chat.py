@@ -24,10 +24,10 @@ from typing import Any
 
 from agentfw import Generation, Message, Request
 from agentfw.episode import Call
-from agentfw.errors import MissingExtraError, SettingsError
+from agentfw.errors import SettingsError
 from agentfw.request import Action, CallsInText
 
-from .checkpoint import OWN_CODE
+from .checkpoint import OWN_CODE, needing
 from .conversation import CallTokens, conversation, function, pieces, remembered, short_memory_of
 
 _SECONDS = 10.0
@@ -69,11 +69,9 @@ class Chat:
     """The tokenizer and the chat template of one model folder, or another template in its place."""
 
     def __init__(self, folder: Path, template: str = "") -> None:
-        try:
+        with needing("a tokenizer in this process"):
             from jinja2 import TemplateError
             from transformers import AutoTokenizer
-        except ImportError as error:
-            raise MissingExtraError("a tokenizer in this process", "train", module=error.name or "") from None
 
         self.folder = folder
         self._memory = short_memory_of(folder)

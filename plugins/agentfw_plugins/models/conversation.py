@@ -112,8 +112,7 @@ def _spelled(message: Message) -> bool:
 
 ShortMemory = Literal["last_message", "last_answer"]
 _CALL_ENDS = "</tool_call>"
-_RECALLED = "You remember:\n"
-"""How what was recalled begins, in all turns."""
+_RECALLED = "You remember:\n"  # how what was recalled begins, in all turns
 
 
 def short_memory_of(folder: Path) -> ShortMemory | None:

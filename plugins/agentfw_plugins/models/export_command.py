@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from agentfw.errors import MissingExtraError, RunFolderError, UsageError
+from agentfw.errors import RunFolderError, UsageError
 from agentfw.printing.out import Out, counted
 from agentfw.runs import RunFolder, find_training, make_folder, newest_version
 
 from ..command_options import json_option, runs_option, show
 from .base import choose_device, torch_type
-from .checkpoint import require_new, version_name, write_folder
+from .checkpoint import needing, require_new, version_name, write_folder
 from .locate import copy_but_weights, four_bit_folder, locate, write_unquantized
 
 if TYPE_CHECKING:
@@ -62,9 +62,11 @@ def export(run: str, folder: Path, merge: bool, library: Library | None, runs: P
       agentfw export last rows --to trl
     """
     found = find_training(runs, run)
+    if library is not None and merge:
+        raise UsageError("--merge is about a version, and --to about episodes", fix="write each to its own folder")
+    if not found.planned_updates:
+        raise UsageError(f"{found.id} is no training, so it has nothing to export", fix="name a training")
     if library is not None:
-        if merge:
-            raise UsageError("--merge is about a version, and --to about episodes", fix="write each to its own folder")
         count = export_rows(found, folder, library)
         told = {"run": found.id, "rows": count, "folder": str(folder)}
         show(out, told, f"{counted(count, 'row')}   {folder}/")
@@ -78,8 +80,6 @@ def export(run: str, folder: Path, merge: bool, library: Library | None, runs: P
 
 def export_version(run: RunFolder, target: Path, *, merge: bool) -> tuple[str, bool]:
     """Write the newest version of a training. Returns its name, and whether it is a whole model."""
-    if not run.planned_updates:
-        raise UsageError(f"{run.id} is no training, so it has nothing to export", fix="name a training")
     version = newest_version(run)
     settings = run.about["settings"]["learner"]
     adapter = (version / "adapter_config.json").is_file()
@@ -192,12 +192,8 @@ def rows_of(run: RunFolder, update: int, library: Library) -> Iterator[dict[str,
 
 def export_rows(run: RunFolder, target: Path, library: Library) -> int:
     """Write a file for each complete update of a training. Returns the number of rows."""
-    try:
+    with needing("Parquet files", "parquet"):
         from pyarrow import Table, parquet
-    except ImportError as error:
-        raise MissingExtraError("Parquet files", "parquet", module=error.name or "") from None
-    if not run.planned_updates:
-        raise UsageError(f"{run.id} is no training, so it learned from nothing", fix="name a training")
     require_new(target)
     make_folder(target)
     count = 0

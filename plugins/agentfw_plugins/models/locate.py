@@ -28,11 +28,11 @@ from pathlib import Path
 from typing import Any
 
 from agentfw.boundary.metadata import entry_points
-from agentfw.errors import AgentfwError, DuplicateComponentError, MissingExtraError, SettingsError, in_words, nearest
+from agentfw.errors import AgentfwError, DuplicateComponentError, SettingsError, in_words, nearest
 
 from .base import has_weights, load_base, require_room
 from .chat import no_template
-from .checkpoint import OWN_CODE, ends_of, fingerprint, write_folder
+from .checkpoint import OWN_CODE, ends_of, fingerprint, needing, write_folder
 
 _REQUIRED = ("config.json", "tokenizer.json")
 
@@ -50,7 +50,7 @@ def locate(model: str, *, needs_template: bool = False, download: bool = True) -
         )
     named = smollm2() if model == "smollm2" and not found else model
     folder = found[0] if found else Path(named).expanduser()
-    if is_gguf(folder):
+    if folder.is_file() and ends_of(folder).startswith(b"GGUF"):  # by content: Ollama's names don't say it
         file = folder.resolve()
         identity = f"{_FORM} {file.stat().st_size} {ends_of(file).hex()}"
         return cached_folder("gguf", file.stem, identity, partial(_convert_gguf, file, needs_template))
@@ -125,26 +125,15 @@ def write_unquantized(model: Any, tensors: Mapping[str, Any], target: Path) -> N
     save_torch_state_dict(dict(tensors), target)
 
 
-_FORM = 2
-"""Version of what is written. A folder of an earlier version is made again."""
+_FORM = 2  # version of what is written; a folder of an earlier version is made again
 _FIELDS = ("split.count", "tokenizer.chat_template")
 
 
-def is_gguf(path: Path) -> bool:
-    """Whether a file is one, whatever its name: Ollama's have none that says it."""
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(4) == b"GGUF"
-
-
 def _convert_gguf(path: Path, needs_template: bool, target: Path) -> None:
-    try:
+    with needing("a GGUF file"):
         import torch
         from gguf import GGUFReader
         from transformers import AutoModelForCausalLM, AutoTokenizer
-    except ImportError as error:
-        raise MissingExtraError("a GGUF file", "train", module=error.name or "") from None
     template = _checked(path, GGUFReader)
     if needs_template and not template:
         raise no_template(path)
@@ -194,11 +183,9 @@ def _checked(path: Path, read: Any) -> str:
 
 def four_bit_folder(folder: Path, device: str) -> Path:
     """The folder with a model's weights as nf4 rounds them on this device. Made at the first call, then found again."""
-    try:
+    with needing("a model in four bits"):
         import bitsandbytes
         from bitsandbytes.functional import dequantize_4bit
-    except ImportError as error:
-        raise MissingExtraError("a model in four bits", "train", module=error.name or "") from None
 
     # Other kernels may round a tie in another way, so that the device and the library are part of its identity.
     identity = f"{fingerprint(folder, 0)} nf4 twice {device} bitsandbytes {bitsandbytes.__version__}"
@@ -230,12 +217,10 @@ def smollm2() -> str:
 
 def hub_folder(model: str, *, download: bool = True) -> Path:
     """The folder in the cache that has this model, downloaded if it isn't there."""
-    try:
+    with needing(f"the model {model} of Hugging Face"):
         from huggingface_hub import HfApi, constants, snapshot_download
         from huggingface_hub.errors import LocalEntryNotFoundError
         from huggingface_hub.utils import disable_progress_bars, filter_repo_objects  # type: ignore[attr-defined]
-    except ImportError as error:
-        raise MissingExtraError(f"the model {model} of Hugging Face", "train", module=error.name or "") from None
     files = ["*.json", "*.txt", "*.model", "*.jinja", "*.safetensors"]
     chosen: dict[str, Any] = {"allow_patterns": files, "ignore_patterns": ["*/*"]}  # folders have other formats
     try:

@@ -127,7 +127,7 @@ def train(folder: Path, lessons: Sequence[Lesson], recipe: Recipe, start: Path |
     embedding = model.get_input_embeddings().weight
     matrices = [weight for weight in model.parameters() if weight.dim() > 1 and weight is not embedding]
     vectors = [weight for weight in model.parameters() if weight.dim() == 1]
-    muon = Muon(matrices if recipe.muon else [])
+    by_muon = [(matrix, torch.zeros_like(matrix)) for matrix in matrices if recipe.muon]
     by_adam = [embedding] if recipe.muon else [embedding, *matrices]
     groups = [{"params": by_adam, "weight_decay": 0.05}, {"params": vectors, "weight_decay": 0.0}]
     adam = torch.optim.AdamW(groups, betas=(0.9, 0.98))
@@ -153,7 +153,7 @@ def train(folder: Path, lessons: Sequence[Lesson], recipe: Recipe, start: Path |
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         adam.step()
-        muon.step(10 * rate)
+        muon_step(by_muon, 10 * rate)
         seen.append((loss.item(), (logits.argmax(-1) == wanted).float().mean().item()))
         if (step + 1) % 100 == 0:
             means = np.mean(seen[-100:], 0)
@@ -195,38 +195,31 @@ def word_tokenizer(lessons: Sequence[Lesson], pieces: str) -> Tokenizer:
 
 _MOMENTUM = 0.95
 _DECAY = 0.01
-_ROUNDS = 5
 
 
-class Muon:
-    """Gradient descent by direction alone, for the matrices of a small model; everything else of it goes to AdamW.
+def muon_step(matrices: Iterable[tuple[Tensor, Tensor]], rate: float) -> None:
+    """A step of Muon for matrices with their momenta: gradient descent by direction alone. All else goes to AdamW.
 
-    A step has the same length in every direction of a matrix. The momentum's singular values are brought near one by
-    five rounds of a polynomial (the Newton-Schulz iteration with Jordan's coefficients), so rare directions are learned
-    as fast as frequent ones. torch has a Muon of its own, in half precision, which is slow on processors without it.
+    It has the same length in every direction of a matrix. The momentum's singular values are brought near one by five
+    rounds of a polynomial (the Newton-Schulz iteration with Jordan's coefficients), so rare directions are learned as
+    fast as frequent ones. torch has a Muon of its own, in half precision, which is slow on processors without it.
     """
+    import torch
 
-    def __init__(self, matrices: Iterable[Tensor]) -> None:
-        import torch
-
-        self._momenta = [(matrix, torch.zeros_like(matrix)) for matrix in matrices]
-
-    def step(self, rate: float) -> None:
-        import torch
-
-        with torch.no_grad():
-            for matrix, momentum in self._momenta:
-                momentum.mul_(_MOMENTUM).add_(matrix.grad)
-                direction = orthogonal(matrix.grad + _MOMENTUM * momentum)
-                scale = max(1.0, matrix.shape[0] / matrix.shape[1]) ** 0.5
-                matrix.mul_(1 - rate * _DECAY).add_(direction, alpha=-rate * scale)
+    with torch.no_grad():
+        for matrix, momentum in matrices:
+            assert matrix.grad is not None
+            momentum.mul_(_MOMENTUM).add_(matrix.grad)
+            direction = orthogonal(matrix.grad + _MOMENTUM * momentum)
+            scale = max(1.0, matrix.shape[0] / matrix.shape[1]) ** 0.5
+            matrix.mul_(1 - rate * _DECAY).add_(direction, alpha=-rate * scale)
 
 
 def orthogonal(matrix: Tensor) -> Tensor:
     """The matrix with all singular values near one."""
     wide = matrix.T if matrix.shape[0] > matrix.shape[1] else matrix
     wide = wide / (wide.norm() + 1e-7)
-    for _ in range(_ROUNDS):
+    for _ in range(5):
         square = wide @ wide.T
         wide = 3.4445 * wide + (-4.7750 * square + 2.0315 * square @ square) @ wide
     return wide.T if matrix.shape[0] > matrix.shape[1] else wide

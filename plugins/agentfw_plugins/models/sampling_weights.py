@@ -22,7 +22,7 @@ from agentfw.errors import SettingsError
 
 from ..policies.local.transformers_rows import BLOCK
 from . import Precision, has_weights, load_base, other_layers, own_attention
-from .base import computed_like_base, let_go, own_copies, to_bf16
+from .base import computed_like_base, own_copies, to_bf16
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -51,7 +51,8 @@ class Weights:
             apart = Weights(self.base, self.precision, self.device, self.attention)
             apart.add(adapter)
             own_copies(apart._tuned)  # of what is merged into, because the base is shared
-            return let_go(apart._tuned.merge_and_unload().eval())
+            merged: PreTrainedModel = apart._tuned.merge_and_unload().eval()
+            return merged
         before = [] if self._tuned is None else [*self._tuned.peft_config]
         name = self.add(adapter)
         for old in before:
@@ -62,8 +63,23 @@ class Weights:
         model = load_base(folder, self.precision, self.device, attention=self.attention)
         if other_layers(model.config) or not model._supports_attention_backend:
             model.set_attn_implementation(own_attention(model))  # the engine computes row by row then
-        if self.device == "cpu":
-            _compute_in_blocks(model)
+        if self.device != "cpu":
+            return model
+        import torch
+        from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
+
+        ALL_EXPERTS_FUNCTIONS.register(_NAME, _experts)
+        if model._can_set_experts_implementation():
+            model.set_experts_implementation(_NAME)
+        for name, module in model.named_modules():
+            if name.endswith("shared_expert_gate"):
+                # The gate is one number per token. Torch computes the end of a row of numbers in another way than the
+                # rest, so a function of them would depend on how many tokens there are, unless each is as wide as what
+                # it gates.
+                module.register_forward_hook(lambda _, inputs, output: output.expand(inputs[0].shape).contiguous())
+        head: Any = model.get_output_embeddings()
+        if type(head) is torch.nn.Linear and head.bias is None and head.weight.dtype == torch.float32:
+            head.forward = partial(_in_parts, head)
         return model
 
     def use(self, name: str) -> PreTrainedModel:
@@ -114,28 +130,8 @@ class Weights:
         return name
 
 
-_NAME = "agentfw_blocks"
-
-
+_NAME = "agentfw_blocks"  # name of this way of computing experts in transformers
 _WORDS = 2048  # tokens of the vocabulary in a part of the head
-
-
-def _compute_in_blocks(model: PreTrainedModel) -> None:
-    """Let the experts of this model, if it has any, compute whole blocks, and its head, if it is plain, parts."""
-    import torch
-    from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
-
-    ALL_EXPERTS_FUNCTIONS.register(_NAME, _experts)
-    if model._can_set_experts_implementation():
-        model.set_experts_implementation(_NAME)
-    for name, module in model.named_modules():
-        if name.endswith("shared_expert_gate"):
-            # The gate is one number per token. Torch computes the end of a row of numbers in another way than the rest,
-            # so a function of them would depend on how many tokens there are, unless each is as wide as what it gates.
-            module.register_forward_hook(lambda _, inputs, output: output.expand(inputs[0].shape).contiguous())
-    head: Any = model.get_output_embeddings()
-    if type(head) is torch.nn.Linear and head.bias is None and head.weight.dtype == torch.float32:
-        head.forward = partial(_in_parts, head)
 
 
 def _experts(module: Any, states: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:

@@ -164,10 +164,34 @@ class NumpyLlama:
 
     @classmethod
     def load(cls, folder: Path, adapter: Path | None = None) -> NumpyLlama:
-        """Load the model of a folder. The weights of an adapter (a PEFT folder) are added to its own."""
-        config, weights = read_folder(folder)
+        """Load the model of a folder. The weights of a LoRA adapter (a PEFT folder) are added to its own."""
+        from safetensors.numpy import load_file
+
+        config = json.loads((folder / "config.json").read_text("utf-8"))
+        wrong = [
+            words
+            for key, fine, words in (
+                ("model_type", "llama", f"it is a {config.get('model_type')}"),
+                ("tie_word_embeddings", True, "its output weights are not tied"),
+                ("attention_bias", False, "its attention has biases"),
+                ("mlp_bias", False, "its feed-forward part has biases"),
+                ("hidden_act", "silu", f"its activation is {config.get('hidden_act')}"),
+            )
+            if config.get(key, fine) != fine
+        ]
+        if wrong:
+            raise SettingsError(
+                f"the policy tiny can't compute the model in {folder}: {', '.join(wrong)}",
+                fix="use --policy transformers for models other than small Llamas with tied embeddings",
+            )
+        loaded = load_file(folder / "model.safetensors")
+        weights = {name: np.ascontiguousarray(value, np.float32) for name, value in loaded.items()}
+        if not all(np.isfinite(value).all() for value in weights.values()):
+            raise SettingsError(
+                f"the weights in {folder} contain NaN or infinity", fix="restore the folder from a backup"
+            )
         if adapter is not None:
-            add_adapter(weights, adapter)
+            _add(adapter, weights)
         return cls(config, weights)
 
     # -- reading and writing -------------------------------------------------------------------------------------------
@@ -195,67 +219,64 @@ class NumpyLlama:
         count = len(rows)
         hidden = np.zeros((-(-count // _BLOCK) * _BLOCK, self._embedding.shape[1]), np.float32)
         hidden[:count] = self._embedding[list(tokens)]
-        places = [row.length for row in rows]
-        cosine, sine = self._cosine[places][:, None], self._sine[places][:, None]
         for row in rows:
             if row.length == row.keys.shape[2]:
                 wider = ((0, 0), (0, 0), (0, _ROOM), (0, 0))
                 row.keys, row.values = np.pad(row.keys, wider), np.pad(row.values, wider)
-        group = self.heads // self.key_heads
-        for number, layer in enumerate(self._layers):
-            projected = _blocks(self._normed(hidden, layer.before_attention), layer.into)[:count]
-            projected = projected.reshape(count, self.heads + 2 * self.key_heads, self.width)
-            turned = _turned(projected[:, : self.heads + self.key_heads], cosine, sine)
-            queries = (turned[:, : self.heads] * self._scale).reshape(count, self.key_heads, group, self.width)
+
+        def attend(number: int, queries: Floats, keys: Floats, values: Floats) -> Floats:
             attended = np.zeros((len(hidden), self.heads * self.width), np.float32)
             for index, row in enumerate(rows):
                 end = row.length + 1
-                row.keys[number, :, row.length] = turned[index, self.heads :]
-                row.values[number, :, row.length] = projected[index, self.heads + self.key_heads :]
-                scores = queries[index] @ row.keys[number, :, :end].transpose(0, 2, 1)
+                row.keys[number, :, row.length], row.values[number, :, row.length] = keys[index], values[index]
+                asked = queries[index].reshape(self.key_heads, -1, self.width)
+                scores = asked @ row.keys[number, :, :end].transpose(0, 2, 1)
                 attended[index] = (_softmax(scores) @ row.values[number, :, :end]).reshape(-1)
-            hidden = hidden + _blocks(attended, layer.out)
-            hidden = hidden + self._fed(hidden, layer, _blocks)
-        logits = _blocks(self._normed(hidden, self._norm), self._embedding.T)
+            return attended
+
+        places = np.zeros(len(hidden), np.int64)
+        places[:count] = [row.length for row in rows]
+        logits = _blocks(self._normed(self._layered(hidden, places, _blocks, attend), self._norm), self._embedding.T)
         for index, row in enumerate(rows):
             row.length += 1
             row.logits = logits[index]
 
     def _through(self, row: Row, ids: Sequence[int]) -> Floats:
         """All tokens of a new row at once: [T, D] after the last layer."""
-        count = len(ids)
-        hidden: Floats = self._embedding[list(ids)]
-        cosine, sine = self._cosine[:count, None], self._sine[:count, None]
+        count, group = len(ids), self.heads // self.key_heads
         later: Floats = np.triu(np.full((count, count), -np.inf, np.float32), 1)
-        group = self.heads // self.key_heads
-        for number, layer in enumerate(self._layers):
-            projected = self._normed(hidden, layer.before_attention) @ layer.into
-            projected = projected.reshape(count, self.heads + 2 * self.key_heads, self.width)
-            turned = _turned(projected[:, : self.heads + self.key_heads], cosine, sine)
-            keys = turned[:, self.heads :].transpose(1, 0, 2)
-            values = projected[:, self.heads + self.key_heads :].transpose(1, 0, 2)
-            row.keys[number, :, :count], row.values[number, :, :count] = keys, values
-            queries: Floats = (turned[:, : self.heads] * self._scale).transpose(1, 0, 2)
-            scores: Floats = queries @ keys.repeat(group, 0).transpose(0, 2, 1) + later
-            attended: Floats = _softmax(scores) @ values.repeat(group, 0)
-            hidden = hidden + attended.transpose(1, 0, 2).reshape(count, -1) @ layer.out
-            hidden = hidden + self._fed(hidden, layer, np.matmul)
-        row.length = count
-        return hidden
 
-    # -- parts of a layer ----------------------------------------------------------------------------------------------
+        def attend(number: int, queries: Floats, keys: Floats, values: Floats) -> Floats:
+            keys, values = keys.transpose(1, 0, 2), values.transpose(1, 0, 2)
+            row.keys[number, :, :count], row.values[number, :, :count] = keys, values
+            scores: Floats = queries.transpose(1, 0, 2) @ keys.repeat(group, 0).transpose(0, 2, 1) + later
+            attended: Floats = _softmax(scores) @ values.repeat(group, 0)
+            return attended.transpose(1, 0, 2).reshape(count, -1)
+
+        row.length = count
+        return self._layered(self._embedding[list(ids)], np.arange(count), np.matmul, attend)
+
+    # -- parts of it ---------------------------------------------------------------------------------------------------
+
+    def _layered(self, hidden: Floats, places: Any, product: Any, attend: Callable[..., Floats]) -> Floats:
+        """Tokens [T, D] at these places after the last layer. `attend` gets the layer's number, and [T, heads, E]."""
+        cosine, sine = self._cosine[places][:, None], self._sine[places][:, None]
+        for number, layer in enumerate(self._layers):
+            projected = product(self._normed(hidden, layer.before_attention), layer.into)
+            projected = projected.reshape(len(hidden), self.heads + 2 * self.key_heads, self.width)
+            turned = _turned(projected[:, : self.heads + self.key_heads], cosine, sine)
+            queries, keys, values = turned[:, : self.heads], turned[:, self.heads :], projected[:, turned.shape[1] :]
+            hidden = hidden + product(attend(number, queries * self._scale, keys, values), layer.out)
+            both = product(self._normed(hidden, layer.before_feed), layer.up)
+            gate, up = both[:, : len(layer.down)], both[:, len(layer.down) :]
+            hidden = hidden + product(gate / (1 + np.exp(-gate)) * up, layer.down)
+        return hidden
 
     def _normed(self, hidden: Floats, weight: Floats) -> Floats:
         squares: Floats = np.add.reduce(hidden * hidden, -1, keepdims=True)
         spread = squares / np.float32(hidden.shape[-1])
         normed: Floats = hidden / np.sqrt(spread + self._epsilon) * weight
         return normed
-
-    def _fed(self, hidden: Floats, layer: _Layer, product: Any) -> Floats:
-        both = product(self._normed(hidden, layer.before_feed), layer.up)
-        gate, up = both[:, : len(layer.down)], both[:, len(layer.down) :]
-        fed: Floats = product(gate / (1 + np.exp(-gate)) * up, layer.down)
-        return fed
 
     def _logits(self, hidden: Floats) -> Floats:
         logits: Floats = self._normed(hidden, self._norm) @ self._embedding.T
@@ -268,35 +289,8 @@ def log_softmax(logits: Floats) -> Floats:
     return found
 
 
-def read_folder(folder: Path) -> tuple[dict[str, Any], dict[str, Floats]]:
-    from safetensors.numpy import load_file
-
-    config = json.loads((folder / "config.json").read_text("utf-8"))
-    wrong = [
-        words
-        for key, fine, words in (
-            ("model_type", "llama", f"it is a {config.get('model_type')}"),
-            ("tie_word_embeddings", True, "its output weights are not tied"),
-            ("attention_bias", False, "its attention has biases"),
-            ("mlp_bias", False, "its feed-forward part has biases"),
-            ("hidden_act", "silu", f"its activation is {config.get('hidden_act')}"),
-        )
-        if config.get(key, fine) != fine
-    ]
-    if wrong:
-        raise SettingsError(
-            f"the policy tiny can't compute the model in {folder}: {', '.join(wrong)}",
-            fix="use --policy transformers for models other than small Llamas with tied embeddings",
-        )
-    loaded = load_file(folder / "model.safetensors")
-    weights = {name: np.ascontiguousarray(value, np.float32) for name, value in loaded.items()}
-    if not all(np.isfinite(value).all() for value in weights.values()):
-        raise SettingsError(f"the weights in {folder} contain NaN or infinity", fix="restore the folder from a backup")
-    return config, weights
-
-
-def add_adapter(weights: dict[str, Floats], adapter: Path) -> None:
-    """Add a LoRA adapter in the PEFT format to the weights: W + (alpha / rank) B A."""
+def _add(adapter: Path, weights: dict[str, Floats]) -> None:
+    """W + (alpha / rank) B A for each weight W that the adapter changes."""
     from safetensors.numpy import load_file
 
     about = json.loads((adapter / "adapter_config.json").read_text("utf-8"))
@@ -305,16 +299,15 @@ def add_adapter(weights: dict[str, Floats], adapter: Path) -> None:
     scale = np.float32(about["lora_alpha"] / (about["r"] ** 0.5 if about.get("use_rslora") else about["r"]))
     found = load_file(adapter / "adapter_model.safetensors")
     for name, first in found.items():
-        if not name.endswith(".lora_A.weight"):
-            continue
-        target = name.removeprefix("base_model.model.").replace(".lora_A.weight", ".weight")
-        second = found[name.replace(".lora_A.", ".lora_B.")]
-        if target not in weights or (second.shape[0], first.shape[1]) != weights[target].shape:
-            raise SettingsError(
-                f"the adapter {adapter} is for another model: {target} doesn't fit",
-                fix="use the model that the adapter was trained on",
-            )
-        weights[target] = weights[target] + scale * (second.astype(np.float32) @ first.astype(np.float32))
+        if name.endswith(".lora_A.weight"):
+            target = name.removeprefix("base_model.model.").replace(".lora_A.weight", ".weight")
+            second = found[name.replace(".lora_A.", ".lora_B.")]
+            if target not in weights or (second.shape[0], first.shape[1]) != weights[target].shape:
+                raise SettingsError(
+                    f"the adapter {adapter} is for another model: {target} doesn't fit",
+                    fix="use the model that the adapter was trained on",
+                )
+            weights[target] = weights[target] + scale * (second.astype(np.float32) @ first.astype(np.float32))
 
 
 def _layer(weights: Mapping[str, Floats], number: int) -> _Layer:

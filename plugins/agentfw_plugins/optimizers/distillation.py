@@ -28,7 +28,7 @@ from agentfw.optimizer import Advantage, Loss, Scored
 from ..learners.losses import Clipped, Figures, Terms
 from ..rewards.measured import Words, words_of
 from .imitation import is_whole
-from .relative import Aggregation, Counting, LossSettings, check, spoken, throughout
+from .relative import Aggregation, Counting, LossSettings, spoken, throughout
 
 if TYPE_CHECKING:
     import torch
@@ -47,8 +47,7 @@ class DistillationSettings(LossSettings):
 class Distillation(Counting[DistillationSettings]):
     """The same advantage for every answer; the teacher says how much each token gets of it."""
 
-    def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
-        check(groups)
+    def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
         return throughout(groups, [[1.0] * len(group) for group in groups])
 
     def loss(self) -> Loss:
@@ -80,8 +79,7 @@ class HintSettings(Settings):
 class Hint(Counting[HintSettings]):
     """The same advantage for every answer that somebody said something about."""
 
-    def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
-        check(groups)
+    def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
         episodes = [scored.episode for group in groups for scored in group]
         hinted = [(one.id, turn) for one in episodes for turn in spoken(one) if any(newest_words(one, turn))]
         whole = [(name, turn) for name, turn in hinted if is_whole(turn)]

@@ -54,10 +54,8 @@ from agentfw.scores import Track
 from .relative import (
     FLOOR,
     ROUNDING,
-    Aggregation,
-    Kl,
-    LossSettings,
     Relative,
+    TrackedSettings,
     has_track,
     mean,
     of_track,
@@ -70,19 +68,14 @@ _GONE = 0.02  # weight below which a user is forgotten, as a single reward is af
 _LEAST = 0.02  # smallest share of one variance in another: neither users nor requests are ever all alike
 _FAR = 10.0
 """Most that one group says of these shares: somebody whose scale has changed must not change them for everybody."""
-_SMOOTHING = 0.9
-"""What is left of the estimated shares after a batch. The first batches are averaged evenly."""
+_SMOOTHING = 0.9  # what is left of the estimated shares after a batch; the first batches are averaged evenly
 
 Rewards = Sequence[tuple[str, float]]  # the rewards of one group, each with its user
 
 
-class EmpiricalBayesSettings(LossSettings):
-    base_weight: float = Field(0.5, ge=0, description="Weight of the base advantage.")
-    personal_weight: float = Field(0.5, ge=0, description="Weight of the personal advantage.")
+class EmpiricalBayesSettings(TrackedSettings):
     discount: float = Field(0.97, gt=0, lt=1, description="Share of a user's history that is left after an update.")
     bound: float = Field(5.0, gt=0, description="Maximum size of an advantage on one track.")
-    aggregation: Aggregation = "episode_mean"
-    kl: Kl = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +232,7 @@ class EmpiricalBayes(Relative[EmpiricalBayesSettings]):
 
     def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
         values = [[0.0] * len(group) for group in groups]
-        weights = {"base": self.settings.base_weight, "personal": self.settings.personal_weight}
+        weights = self.settings.weights
         for track, histories in self.tracks.items():
             # The groups with scores on this track: number and place of each sample that has some, and the rewards.
             about: list[list[tuple[int, int]]] = []

@@ -20,7 +20,6 @@ from pydantic import Field, model_validator
 
 from agentfw import Episode, Score, Turn
 from agentfw.optimizer import Advantage, Loss, Scored
-from agentfw.scores import Track
 
 from ..learners.losses import Clipped, Figures, Terms
 from .relative import (
@@ -33,6 +32,7 @@ from .relative import (
     Ratio,
     RatioCap,
     Relative,
+    TrackedSettings,
     alike,
     by_component,
     by_round,
@@ -213,11 +213,8 @@ class DAPO(GRPO):
         return [replace(scored, reward=scored.reward - less) for scored, less in zip(group, lost, strict=True)]
 
 
-class ReinforceSettings(LossSettings):
-    base_weight: float = Field(0.5, ge=0, description="Weight of the base advantage.")
-    personal_weight: float = Field(0.5, ge=0, description="Weight of the personal advantage.")
-    aggregation: Aggregation = "episode_mean"
-    kl: Kl = 0.01
+class ReinforceSettings(TrackedSettings):
+    """The clipped loss with an advantage on each track."""
 
 
 class Reinforce(Relative[ReinforceSettings]):
@@ -230,8 +227,7 @@ class Reinforce(Relative[ReinforceSettings]):
     def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
         samples = [scored for group in groups for scored in group]
         values = [0.0] * len(samples)
-        weights: dict[Track, float] = {"base": self.settings.base_weight, "personal": self.settings.personal_weight}
-        for track, weight in weights.items():
+        for track, weight in self.settings.weights.items():
             places = [place for place, scored in enumerate(samples) if has_track(scored, track)]
             rewards = [of_track(samples[place], track) for place in places]
             for place, value in zip(places, normalised(rewards) if rewards else [], strict=True):
@@ -302,9 +298,9 @@ class GiGPO(Relative[GiGPOSettings]):
 
     def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
         self.figures |= {"turns": 0.0, "turns_compared": 0.0}
-        return [advantage for group in groups for advantage in self._group(group)]
+        return super().compare(groups)
 
-    def _group(self, group: Sequence[Scored]) -> list[Advantage]:
+    def compare_group(self, group: Sequence[Scored]) -> list[Advantage]:
         nrm = normalised if self.settings.scale else centred
         episodes = nrm([scored.reward for scored in group])
         states: dict[tuple[str, ...], list[tuple[int, Turn]]] = {}
@@ -352,10 +348,7 @@ class Roundwise(Relative[RoundwiseSettings]):
     is lost, and so is that of the epsilon that is added to the variance: here it is the square of the usual floor.
     """
 
-    def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
-        return [advantage for group in groups for advantage in self._group(group)]
-
-    def _group(self, group: Sequence[Scored]) -> list[Advantage]:
+    def compare_group(self, group: Sequence[Scored]) -> list[Advantage]:
         returns = [returns_to_go(by_round(scored), self.settings.gamma) for scored in group]
         values = [[0.0] * len(one) for one in returns]
         for number in range(max(map(len, returns))):
@@ -390,9 +383,9 @@ class Turnwise(Relative[TurnwiseSettings]):
 
     def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
         self.figures |= {"turns": 0.0, "turns_alike": 0.0}
-        return [advantage for group in groups for advantage in self._group(group)]
+        return super().compare(groups)
 
-    def _group(self, group: Sequence[Scored]) -> list[Advantage]:
+    def compare_group(self, group: Sequence[Scored]) -> list[Advantage]:
         turns: dict[int, list[tuple[int, float]]] = {}
         for place, scored in enumerate(group):
             for turn, reward in zip(scored.episode.turns, _earned(scored), strict=True):

@@ -35,7 +35,7 @@ from agentfw.errors import UsageError
 from agentfw.optimizer import Advantage, Loss, Scored
 
 from ..learners.losses import Figures, Terms, TokenLoss
-from .relative import Counting, by_turn, check, returns_to_go, spoken
+from .relative import Counting, by_turn, returns_to_go, spoken
 
 if TYPE_CHECKING:
     import torch
@@ -55,8 +55,7 @@ class ImitationSettings(Settings):
 class Imitation(Counting[ImitationSettings]):
     """The same advantage for every whole answer."""
 
-    def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
-        check(groups)
+    def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
         shown = [scored for group in groups for scored in group]
         least = self.settings.least
         kept = [scored for scored in shown if least is None or scored.reward >= least]
@@ -93,8 +92,7 @@ class KTOSettings(Settings):
 class KTO(Counting[KTOSettings]):
     """A positive advantage for good answers, a negative one for bad answers."""
 
-    def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
-        check(groups)
+    def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
         rated = [
             (scored, turn) for group in groups for scored in group if scored.reward for turn in spoken(scored.episode)
         ]
@@ -155,8 +153,7 @@ class DPO(Counting[DPOSettings]):
 
     compares_same_requests = True
 
-    def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
-        check(groups)
+    def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
         found: list[Advantage] = []
         unpaired = left_out = 0
         for group in groups:

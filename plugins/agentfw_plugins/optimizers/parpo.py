@@ -43,10 +43,8 @@ from agentfw.optimizer import Advantage, Scored
 
 from .relative import (
     ROUNDING,
-    Aggregation,
-    Kl,
-    LossSettings,
     Relative,
+    TrackedSettings,
     centred,
     mean,
     normalised,
@@ -57,7 +55,7 @@ from .relative import (
 )
 
 
-class PARPOSettings(LossSettings):
+class PARPOSettings(TrackedSettings):
     base_weight: float = Field(0.5, ge=0, description="Weight of the base advantage. The paper's value is lost.")
     personal_weight: float = Field(
         0.5, ge=0, description="Weight of the personal advantage. The paper's value is lost."
@@ -101,8 +99,6 @@ class PARPOSettings(LossSettings):
     anchors: str = Field(
         "", description="File state.json of an earlier training with parpo, whose anchors this one starts with."
     )
-    aggregation: Aggregation = "episode_mean"
-    kl: Kl = 0.01
 
 
 @dataclass(frozen=True, slots=True)

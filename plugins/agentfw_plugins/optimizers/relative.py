@@ -95,25 +95,29 @@ class LossSettings(Settings):
         return Loss(**{name: getattr(self, name) for name in LossSettings.model_fields})
 
 
+class TrackedSettings(LossSettings):
+    """The loss of advantages that are the sum of those on both tracks."""
+
+    base_weight: float = Field(0.5, ge=0, description="Weight of the base advantage.")
+    personal_weight: float = Field(0.5, ge=0, description="Weight of the personal advantage.")
+    aggregation: Aggregation = "episode_mean"
+    kl: Kl = 0.01
+
+    @property
+    def weights(self) -> dict[Track, float]:
+        return {"base": self.base_weight, "personal": self.personal_weight}
+
+
 Own = TypeVar("Own", bound=Settings)
 Chosen = TypeVar("Chosen", bound=LossSettings)
 
 
 class Counting(Optimizer, Generic[Own]):
-    """An optimizer with settings, and with figures of its last batch."""
+    """An optimizer with settings, and with figures of its last batch. Subclasses implement one of the comparisons."""
 
     def __init__(self, settings: Own) -> None:
         self.settings = settings
         self.figures: dict[str, float] = {}
-
-    def metrics(self) -> Mapping[str, float]:
-        return dict(self.figures)
-
-
-class Relative(Counting[Chosen]):
-    """An optimizer that compares samples with each other. Subclasses implement `compare`."""
-
-    baseline_has_own_sample = True
 
     def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
         """The advantages of checked groups, none of them empty. May add to the figures.
@@ -121,7 +125,24 @@ class Relative(Counting[Chosen]):
         A turn without an advantage is left out of the loss. One with an advantage of zero counts in the loss's mean,
         and is computed only where a KL penalty acts on it.
         """
+        return [advantage for group in groups for advantage in self.compare_group(group)]
+
+    def compare_group(self, group: Sequence[Scored]) -> list[Advantage]:
         raise NotImplementedError
+
+    def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
+        check(groups)
+        self.figures = {}
+        return self.compare([group for group in groups if group])
+
+    def metrics(self) -> Mapping[str, float]:
+        return dict(self.figures)
+
+
+class Relative(Counting[Chosen]):
+    """An optimizer that compares samples with each other."""
+
+    baseline_has_own_sample = True
 
     def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
         check(groups)
@@ -141,16 +162,9 @@ class Relative(Counting[Chosen]):
 
 
 def check(groups: Sequence[Sequence[Scored]]) -> None:
-    """Refuse rewards that can't be computed with, and scores of turns that don't exist."""
+    """Refuse rewards that can't be computed with. That the turns of scores exist, the boundary has checked."""
     for group in groups:
         for scored in group:
-            for score in scored.scores:
-                if score.turn is not None and not 0 <= score.turn < len(scored.episode.turns):
-                    raise PluginError(
-                        f'component "{score.component}" scored turn {score.turn} of episode {scored.episode.id}, '
-                        f"which has {len(scored.episode.turns)}",
-                        fix="a score's turn is the index of a turn; fix the reward model",
-                    )
             values = [("the reward", scored.reward)]
             values += [(f'component "{score.component}"', score.value) for score in scored.scores]
             for what, value in values:

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import astuple
 from itertools import chain, repeat
 from pathlib import Path
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from pydantic import Field
 
@@ -27,7 +27,7 @@ from agentfw.errors import RequestRefusedError, not_implemented
 from agentfw.request import Brief
 from agentfw.runs import Choice, SamplingSettings
 from agentfw.scores import Track
-from agentfw_rewardmodels.rubric import LONGEST, Answer, JudgeRefused, RubricJudge
+from agentfw_rewardmodels.rubric import LONGEST, Answer, Judge, JudgeRefused, RubricJudge
 from agentfw_rewardmodels.rubric import Message as JudgedMessage
 from agentfw_rewardmodels.rubric import Usage as JudgeUsage
 
@@ -46,14 +46,10 @@ class JudgeSettings(Settings):
     cache: str = Field("", description="File of cached judgements. Default: a file in the run's folder.")
 
 
-class _Closed(Protocol):
-    def close(self) -> None: ...
+Own = TypeVar("Own", bound=Judge)
 
 
-Judge = TypeVar("Judge", bound=_Closed)
-
-
-class JudgedReward(RewardModel, Generic[Judge]):
+class JudgedReward(RewardModel, Generic[Own]):
     """A reward model whose scores come from a policy that judges."""
 
     reward: str
@@ -73,9 +69,9 @@ class JudgedReward(RewardModel, Generic[Judge]):
         price is none."""
         self.cache: str | Path = settings.cache or ":memory:"
         self._sampling, self._in_folder = settings.sampling, not settings.cache
-        self._made: Judge | None = None
+        self._made: Own | None = None
 
-    def make_judge(self) -> Judge:
+    def make_judge(self) -> Own:
         """Create the judge, which asks with `ask`."""
         raise not_implemented(self, "make_judge")
 
@@ -85,7 +81,7 @@ class JudgedReward(RewardModel, Generic[Judge]):
         _ = self.judge  # reports a bad cache file before anything is played
 
     @property
-    def judge(self) -> Judge:
+    def judge(self) -> Own:
         if self._made is None:
             with translated_errors():
                 self._made = self.make_judge()
@@ -172,12 +168,8 @@ class Rubric(JudgedReward[RubricJudge]):
         )
 
     async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
-        return list(chain.from_iterable(await asyncio.gather(*map(self._judged, self._compared(group)))))
-
-    def _compared(self, group: Sequence[Episode]) -> list[list[_Judged]]:
-        """The attempts of a group, together with those that they are compared with."""
         if self.settings.per == "episode":
-            return [[(episode, None, _attempt(episode)) for episode in group]]
+            return await self._judged([(episode, None, _attempt(episode)) for episode in group])
         by_turn: dict[int, list[_Judged]] = {}
         for episode in group:
             for turn in episode.turns:
@@ -185,7 +177,7 @@ class Rubric(JudgedReward[RubricJudge]):
                     shown = [episode.messages[index] for index in turn.shown]
                     attempt = [*map(_entry, shown), _entry(Message("assistant", turn.text, turn.calls))]
                     by_turn.setdefault(turn.index, []).append((episode, turn, attempt))
-        return list(by_turn.values())
+        return list(chain.from_iterable(await asyncio.gather(*map(self._judged, by_turn.values()))))
 
     async def _judged(self, group: Sequence[_Judged]) -> list[Score]:
         """The scores of attempts that are compared with each other."""

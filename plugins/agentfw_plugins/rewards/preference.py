@@ -31,8 +31,7 @@ from . import translated_errors
 
 __all__ = ["Preference", "PreferenceSettings", "effects_of"]
 
-UNSCORED = 0.5
-"""Score of an action for an unknown user: neither liked nor disliked."""
+UNSCORED = 0.5  # score of an action for an unknown user: neither liked nor disliked
 
 
 class PreferenceSettings(Settings):

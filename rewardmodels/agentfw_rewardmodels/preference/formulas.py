@@ -39,11 +39,9 @@ from numpy.typing import NDArray
 from .encoders import Float32Array
 from .preference_settings import PreferenceSettings
 
-Array = Any
-"""A torch tensor or a numpy array."""
+Array = Any  # a torch tensor or a numpy array
 Weights = Mapping[str, Array]
-Rows = tuple[Array, Array, Array]
-"""Embeddings of users, of liked items and of others."""
+Rows = tuple[Array, Array, Array]  # embeddings of users, of liked items and of others
 
 
 def tanh(x: Array) -> Array:
@@ -136,27 +134,18 @@ def action(texts: Array, weights: Weights) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch: indexes in numpy as they are drawn, and then nodes of the graph as tensors."""
+    """A batch as tensors. Users and items are nodes of the graph."""
 
-    users: Any
-    """The distinct users."""
-    items: Any
-    """The distinct liked items."""
-    others: Any
-    """For each like, an item that isn't liked."""
-    user: Any
-    """For each like, the index in `users`."""
-    item: Any
-    """For each like, the index in `items`."""
-    compared: Any
-    """Indexes in `users`, sorted: the users whose contrastive losses are computed."""
-    liked: Any
-    """Shape (compared, items): what each of these users is known to like."""
-    popularity: Any = None
-    """Popularity of `items`."""
-    texts: Any = None
-    """Text vectors of `items`, or None without texts."""
-    other_texts: Any = None
+    users: Any  # the distinct users
+    items: Any  # the distinct liked items
+    others: Any  # for each like, an item that isn't liked
+    user: Any  # for each like, the index in `users`
+    item: Any  # for each like, the index in `items`
+    compared: Any  # indexes in `users`, sorted: the users whose contrastive losses are computed
+    liked: Any  # shape (compared, items): what each of these users is known to like
+    popularity: Any  # popularity of `items`
+    texts: Any  # text vectors of `items`, or None without texts
+    other_texts: Any
 
 
 def objective(batch: Batch, before: Rows, after: Rows, weights: Weights, settings: PreferenceSettings) -> Any:
@@ -225,8 +214,7 @@ def _contrast(users: Any, columns: Any, batch: Batch, importance: Any) -> Any:
     return total * len(batch.users) / (len(batch.compared) * len(batch.user))
 
 
-ROWS_AT_ONCE = 500_000
-"""Edges that the numpy product holds at a time (128 MB at 64 dimensions)."""
+ROWS_AT_ONCE = 500_000  # edges that the numpy product holds at a time (128 MB at 64 dimensions)
 
 
 @dataclass(frozen=True, slots=True)

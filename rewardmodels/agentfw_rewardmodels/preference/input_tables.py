@@ -22,7 +22,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,12 +30,10 @@ from numpy.typing import NDArray
 from ..errors import BadInputError, MissingExtraError
 from .encoders import Encoder, Float32Array
 
-Profiles = dict[str, dict[str, str]]
-"""Texts by user and view."""
+Profiles = dict[str, dict[str, str]]  # texts by user and view
 
 MAXIMUM_TEXT_LENGTH = 20_000
-SINGLE_VIEW = "profile"
-"""Name of the view of a profile that is a single text."""
+SINGLE_VIEW = "profile"  # name of the view of a profile that is a single text
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +56,8 @@ def read_interactions(source: Any, what: str = "interactions") -> Interactions:
     """Read likes and dislikes."""
     latest: dict[tuple[str, str], tuple[float, bool]] = {}
     duplicates = contradictions = 0
-    for place, row in enumerate(_rows(source, ("user", "item", "value", "time"), what), start=1):
-        pair = _name(row, "user", what, place), _name(row, "item", what, place)
-        liked = _number(row, "value", what, place, 1.0) > 0
-        time = _number(row, "time", what, place, 0.0)
+    for row in _rows(source, ("user", "item", "value", "time"), what):
+        pair, liked, time = (row.name("user"), row.name("item")), row.number("value", 1.0) > 0, row.number("time", 0.0)
         known = latest.get(pair)
         if known is not None:
             duplicates += known[1] == liked
@@ -78,9 +74,9 @@ def read_items(source: Any) -> dict[str, str]:
     if isinstance(source, Mapping):
         source = [{"item": item, "text": text} for item, text in source.items()]
     items: dict[str, str] = {}
-    for place, row in enumerate(_rows(source, ("item", "text"), "items"), start=1):
-        item = _name(row, "item", "items", place)
-        text = _text(row.get("text"), f"row {place} of the items (item {item!r})")
+    for row in _rows(source, ("item", "text"), "items"):
+        item = row.name("item")
+        text = _text(row.values.get("text"), f"{row.where} (item {item!r})")
         if items.get(item, text) != text:
             raise BadInputError(f'the item "{item}" has two texts', fix="pass one text per item")
         items[item] = text
@@ -93,12 +89,12 @@ def read_profiles(source: Any) -> Profiles:
         profiles = {str(user): read_profile(views, f'the profile of "{user}"') for user, views in source.items()}
     else:
         profiles = {}
-        for place, row in enumerate(_rows(source, ("user", SINGLE_VIEW), "profiles"), start=1):
-            user = _name(row, "user", "profiles", place)
+        for row in _rows(source, ("user", SINGLE_VIEW), "profiles"):
+            user = row.name("user")
             if user in profiles:
                 raise BadInputError(f'the user "{user}" has two profiles', fix="pass one row per user")
-            views = {name: value for name, value in row.items() if name != "user"}
-            profiles[user] = read_profile(views, f"row {place} of the profiles")
+            views = {name: value for name, value in row.values.items() if name != "user"}
+            profiles[user] = read_profile(views, row.where)
     return {user: views for user, views in profiles.items() if views}
 
 
@@ -112,7 +108,39 @@ def read_profile(views: Any, what: str = "the profile") -> dict[str, str]:
     return {name: text for name, text in sorted(texts.items()) if text}
 
 
-def _rows(source: Any, columns: tuple[str, ...], what: str) -> Iterator[Mapping[str, Any]]:
+class _Row(NamedTuple):
+    """A row of a table, and which row of which table it is."""
+
+    values: Mapping[str, Any]
+    where: str
+
+    def name(self, column: str) -> str:
+        value = self.values.get(column)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)  # pandas converts a column of integers with gaps to floats
+        name = str(value).strip() if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
+        if not name:
+            wrong = f"{self.where} has no valid {column}: {value!r:.80}"
+            raise BadInputError(wrong, fix=f"use a name or a number as {column}")
+        return name
+
+    def number(self, column: str, default: float) -> float:
+        value = self.values.get(column)
+        if value is None or value == "":
+            return default
+        if hasattr(value, "timestamp"):
+            value = value.timestamp()
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = math.nan
+        if not math.isfinite(number):
+            wrong = f"{self.where} has an invalid {column}: {value!r:.80}"
+            raise BadInputError(wrong, fix=f"use a finite {column}, or none")
+        return number
+
+
+def _rows(source: Any, columns: tuple[str, ...], what: str) -> Iterator[_Row]:
     if isinstance(source, (str, Path)):
         source = _file(Path(source), what)
     elif hasattr(source, "to_pylist"):  # pyarrow
@@ -125,17 +153,15 @@ def _rows(source: Any, columns: tuple[str, ...], what: str) -> Iterator[Mapping[
         wrong = f"the {what} are of type {type(source).__name__}, not a table"
         raise BadInputError(wrong, fix="pass a path, a table or rows")
     for place, row in enumerate(source, start=1):
-        if isinstance(row, Mapping):
-            if columns[0] not in row:
-                names = ", ".join(map(str, row))
-                wrong = f'row {place} of the {what} has no "{columns[0]}"'
-                raise BadInputError(wrong, fix=f"its columns are {names}; rename one")
-            yield row
-        elif isinstance(row, (tuple, list)) and 2 <= len(row) <= len(columns):
-            yield dict(zip(columns, row, strict=False))
-        else:
-            wrong = f"row {place} of the {what} is {row!r:.80}"
-            raise BadInputError(wrong, fix=f"pass mappings, or tuples of {', '.join(columns)}")
+        where = f"row {place} of the {what}"
+        if isinstance(row, (tuple, list)) and 2 <= len(row) <= len(columns):
+            row = dict(zip(columns, row, strict=False))
+        if not isinstance(row, Mapping):
+            raise BadInputError(f"{where} is {row!r:.80}", fix=f"pass mappings, or tuples of {', '.join(columns)}")
+        if columns[0] not in row:
+            fix = f"its columns are {', '.join(map(str, row))}; rename one"
+            raise BadInputError(f'{where} has no "{columns[0]}"', fix=fix)
+        yield _Row(row, where)
 
 
 def _file(path: Path, what: str) -> Iterable[Mapping[str, Any]]:
@@ -158,33 +184,6 @@ def _file(path: Path, what: str) -> Iterable[Mapping[str, Any]]:
     raise BadInputError(f"unknown file type: {path}", fix="pass a .csv, .tsv, .jsonl or .parquet file")
 
 
-def _name(row: Mapping[str, Any], column: str, what: str, place: int) -> str:
-    value = row.get(column)
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)  # pandas converts a column of integers with gaps to floats
-    name = str(value).strip() if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
-    if not name:
-        wrong = f"row {place} of the {what} has no valid {column}: {value!r:.80}"
-        raise BadInputError(wrong, fix=f"use a name or a number as {column}")
-    return name
-
-
-def _number(row: Mapping[str, Any], column: str, what: str, place: int, default: float) -> float:
-    value = row.get(column)
-    if value is None or value == "":
-        return default
-    if hasattr(value, "timestamp"):
-        value = value.timestamp()
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not math.isfinite(number):
-        wrong = f"row {place} of the {what} has an invalid {column}: {value!r:.80}"
-        raise BadInputError(wrong, fix=f"use a finite {column}, or none")
-    return number
-
-
 def _text(value: Any, where: str) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):  # how data frames write missing values
         return ""
@@ -197,12 +196,10 @@ def _text(value: Any, where: str) -> str:
     return value.strip()
 
 
-Pairs = NDArray[np.int64]
-"""Array of shape (2, likes): indexes of users, indexes of items."""
+Pairs = NDArray[np.int64]  # array of shape (2, likes): indexes of users, indexes of items
 
 
-MINIMUM_LIKES_TO_HOLD_OUT = 5
-"""Users with fewer likes keep them all, because one of two would be half of what is known."""
+MINIMUM_LIKES_TO_HOLD_OUT = 5  # users with fewer likes keep them all, because one of two would be half of what is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,13 +209,10 @@ class Dataset:
     users: tuple[str, ...]
     items: tuple[str, ...]
     likes: Pairs
-    texts: Float32Array
-    """Shape (items, text dimensions). Items without a text have zeros."""
-    views: Float32Array
-    """Shape (users, views, text dimensions). Missing views are zeros."""
+    texts: Float32Array  # shape (items, text dimensions); items without a text have zeros
+    views: Float32Array  # shape (users, views, text dimensions); missing views are zeros
     view_names: tuple[str, ...]
-    facts: Mapping[str, int]
-    """Counts of what isn't a like."""
+    facts: Mapping[str, int]  # counts of what isn't a like
 
     @classmethod
     def build(

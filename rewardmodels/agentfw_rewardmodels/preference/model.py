@@ -22,7 +22,7 @@ import numpy as np
 from ..errors import BadInputError, FileRefusedError, UnknownUserError
 from .encoders import Encoder, EncoderChoice, Float32Array, open_encoder
 from .formulas import UserVectors, user_vectors
-from .input_tables import popularity, read_interactions, read_items, read_pairs, read_profile, read_profiles
+from .input_tables import Dataset, popularity, read_interactions, read_items, read_pairs, read_profile, read_profiles
 from .model_state import REPAIR, ModelState
 from .preference_settings import PreferenceSettings
 from .scoring import Neighbours, Scorer, Scores, found_likes, new_user_vectors, top
@@ -194,16 +194,12 @@ class PreferenceModel:
         - `encoder` is the text encoder: a name or a callable. Default: the best one installed.
         - `start` is a model whose weights training starts from.
         """
-        state, opened = fit(
-            interactions,
-            items=items,
-            profiles=profiles,
-            validation=validation,
-            settings=settings or PreferenceSettings(),
-            encoder=encoder,
-            start=None if start is None else start._state,
-            progress=progress or (lambda _: None),
-        )
+        settings, tell = settings or PreferenceSettings(), progress or (lambda _: None)
+        texts = {} if items is None else read_items(items)
+        views = {} if profiles is None else read_profiles(profiles)
+        opened = open_encoder(encoder) if texts or views else None
+        data = Dataset.build(read_interactions(interactions), texts, views, opened)
+        state = fit(data, texts, validation, settings, None if start is None else start._state, tell)
         return cls(state, opened, ("", "") if opened is None else (opened.name, opened.version))
 
     @property
@@ -253,7 +249,8 @@ class PreferenceModel:
         if unknown or len(users) != len(items):
             what = f'unknown item "{unknown[0]}"' if unknown else f"{len(users)} users, but {len(items)} items"
             raise BadInputError(what, fix="pass one known item for each user")
-        return self._scorer.item_scores(self._of(users, None), [place_of[item] for item in items])
+        places = self._scorer.items[[place_of[item] for item in items]]
+        return self._scorer.scores(self._of(users, None), places, known=True)
 
     def explain(self, user: str, text: str, *, profile: Any = None) -> Explanation:
         """Score an action and return the evidence: similar known items, and the closest items that the user liked."""

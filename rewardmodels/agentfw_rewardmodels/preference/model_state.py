@@ -23,8 +23,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors import safe_open
+from safetensors.numpy import save_file
 
-from ..errors import BadInputError, FileRefusedError, MissingExtraError, StorageError
+from ..errors import BadInputError, FileRefusedError, StorageError
 from .cold_start import merged, predict_from_profiles
 from .encoders import Encoder, Float32Array
 from .formulas import Adjacency, propagated
@@ -58,15 +60,6 @@ def _replacing(path: Path) -> Iterator[Path]:
         new.unlink(missing_ok=True)
 
 
-def _safetensors() -> tuple[Any, Any]:
-    try:
-        from safetensors import safe_open
-        from safetensors.numpy import save_file
-    except ImportError:
-        raise MissingExtraError("saving and loading a preference model", "rewardmodels", module="safetensors") from None
-    return save_file, safe_open
-
-
 @dataclass(frozen=True, slots=True)
 class ModelState:
     """What is saved of a model. Rows are in the order of `users` and `items`."""
@@ -74,8 +67,7 @@ class ModelState:
     settings: PreferenceSettings
     users: tuple[str, ...]
     items: tuple[str, ...]
-    titles: Mapping[str, str]
-    """The text of each item that has one."""
+    titles: Mapping[str, str]  # the text of each item that has one
     view_names: tuple[str, ...]
     likes: Pairs
     own_users: Float32Array
@@ -84,10 +76,8 @@ class ModelState:
     """Predictions from profiles, of shape (users, 3, dimensions): embedding, interest and conformity. Zeros for users
     without a profile."""
     texts: Float32Array
-    weights: Mapping[str, Float32Array]
-    """The networks: all weights except the embeddings of users and items."""
-    facts: Mapping[str, int]
-    """Counts of what was read and isn't a like."""
+    weights: Mapping[str, Float32Array]  # the networks: all weights except the embeddings of users and items
+    facts: Mapping[str, int]  # counts of what was read and isn't a like
     history: tuple[Mapping[str, float], ...]
 
     def save(self, folder: Path, encoder: tuple[str, str]) -> None:
@@ -99,7 +89,6 @@ class ModelState:
         for name in sorted(arrays):
             digest.update(name.encode() + arrays[name].tobytes())
         file = f"arrays-{digest.hexdigest()}.safetensors"
-        save_file, _ = _safetensors()
         with _replacing(folder / file) as new:
             save_file(arrays, new)
         description = {"format": FORMAT, "version": VERSION, "arrays": file, "settings": self.settings.as_dict()}
@@ -127,9 +116,8 @@ class ModelState:
             wrong = f"{path} has format {description.get('version')}; this version of agentfw reads {VERSION}"
             raise FileRefusedError(wrong, fix="use the version of agentfw that wrote it, or fit a new model")
         arrays_path = folder / str(description.get("arrays"))
-        _, open_file = _safetensors()
         try:
-            with open_file(arrays_path, framework="numpy") as file:
+            with safe_open(arrays_path, framework="numpy") as file:
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except Exception as error:  # its error class derives from Exception only
             raise FileRefusedError(f"{arrays_path} can't be read: {error}", fix=REPAIR) from error

@@ -18,15 +18,11 @@ from .encoders import Float32Array
 from .formulas import UserVectors, Weights, action, fused, normalised, softmax
 from .preference_settings import PreferenceSettings
 
-BLOCK_SIZE = 4_000_000
-"""Number of text similarities held at a time (16 MB)."""
-SAMPLED = 4096
-"""Maximum number of items whose positions give the mean and covariance."""
-USERS_AT_ONCE = 512
-"""Number of users whose scores of all items are held at a time."""
+BLOCK_SIZE = 4_000_000  # number of text similarities held at a time (16 MB)
+SAMPLED = 4096  # maximum number of items whose positions give the mean and covariance
+USERS_AT_ONCE = 512  # number of users whose scores of all items are held at a time
 MINIMUM_DEVIATION = 1e-3
-RESOLUTION = 10_000.0
-"""Similarities are rounded to 1 / RESOLUTION."""
+RESOLUTION = 10_000.0  # similarities are rounded to 1 / RESOLUTION
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +100,9 @@ class Scorer:
         share = self._settings.collaborative_share
         return np.asarray(normalised(share * known + (1 - share) * action(vectors, self._weights)), np.float32)
 
-    def scores(self, users: UserVectors, places: Float32Array) -> Scores:
-        """(46, 47, 56): score one user and one position of an action per row."""
-        return self._scores(users, places, self._of_places)
-
-    def item_scores(self, users: UserVectors, items: Sequence[int]) -> Scores:
-        """Score known items, by their own embeddings."""
-        return self._scores(users, self.items[items], self._of_items)
-
-    def _scores(self, users: UserVectors, places: Float32Array, spread: _Spread) -> Scores:
+    def scores(self, users: UserVectors, places: Float32Array, *, known: bool = False) -> Scores:
+        """(46, 47, 56): score one user and one position per row: that of an action, or of a known item."""
+        spread = self._of_items if known else self._of_places
         score = (normalised(users.fused) * places).sum(-1)
         interest, conformity = (users.interest * places).sum(-1), (users.conformity * places).sum(-1)
         settings, own, liking = self._settings, users.interest, interest

@@ -7,8 +7,9 @@ number of threads, the same seed gives the same model. Torch's global random sta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,57 +17,15 @@ from numpy.typing import NDArray
 
 from ..errors import BadInputError, MissingExtraError
 from .cold_start import fit_cold_start, merged, predict_from_profiles, train_profiles, uniform
-from .encoders import Encoder, EncoderChoice, Float32Array, open_encoder
+from .encoders import Float32Array
 from .formulas import Adjacency, Batch, matrix_of, normalised, objective, propagate, user_vectors
-from .input_tables import Dataset, Pairs, popularity, read_interactions, read_items, read_pairs, read_profiles
+from .input_tables import Dataset, Pairs, popularity, read_pairs
 from .model_state import ModelState
 from .preference_settings import PreferenceSettings
 from .scoring import found_likes
 
 Ints = NDArray[np.int64]
-TRIES = 10
-"""Attempts to draw an item that isn't liked. A user who likes nearly everything may get one that is."""
-
-
-class Drawer:
-    """Draws batches from the likes of a dataset."""
-
-    def __init__(self, likes: Pairs, users: int, items: int, batch: int, contrast_users: int, seed: int) -> None:
-        self._likes, self._items, self._batch, self._seed = likes, items, batch, seed
-        self._contrast_users = contrast_users
-        self._keys = np.sort(likes[0] * items + likes[1])
-        self._starts = np.searchsorted(self._keys, np.arange(users + 1) * items)
-        self._slots = np.full(items, -1, np.int64)
-
-    def epoch(self, number: int) -> Iterator[Batch]:
-        generator = np.random.default_rng([self._seed, number])
-        likes = self._likes[:, generator.permutation(self._likes.shape[1])]
-        others = generator.integers(0, self._items, len(likes[0]))
-        for _ in range(TRIES):
-            keys = likes[0] * self._items + others
-            found = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-            wrong = np.flatnonzero(self._keys[found] == keys)
-            if not len(wrong):
-                break
-            others[wrong] = generator.integers(0, self._items, len(wrong))
-        for begin in range(0, likes.shape[1], self._batch):
-            part = slice(begin, begin + self._batch)
-            users, user = np.unique(likes[0, part], return_inverse=True)
-            items, item = np.unique(likes[1, part], return_inverse=True)
-            compared = np.arange(len(users))
-            if 0 < self._contrast_users < len(users):
-                compared = np.sort(generator.choice(len(users), self._contrast_users, replace=False, shuffle=False))
-            first, after = self._starts[users[compared]], self._starts[users[compared] + 1]
-            # What the compared users like of the items of the batch, edge by edge.
-            counts = after - first
-            rows = np.repeat(np.arange(len(compared)), counts)
-            edges = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts) + first[rows]
-            self._slots[items] = np.arange(len(items))
-            slots = self._slots[self._keys[edges] % self._items]
-            self._slots[items] = -1
-            mask = np.zeros((len(compared), len(items)), bool)
-            mask[rows[slots >= 0], slots[slots >= 0]] = True
-            yield Batch(users, items, others[part], user, item, compared, mask)
+TRIES = 10  # attempts to draw an item that isn't liked; a user who likes nearly everything may get one that is
 
 
 def tensor(array: Any, device: str) -> Any:
@@ -75,10 +34,8 @@ def tensor(array: Any, device: str) -> Any:
     return torch.from_numpy(array).to(device)
 
 
-INITIAL_DEVIATION = 0.1
-"""Standard deviation of the initial embeddings."""
-VALIDATION_LENGTH = 20
-"""Length of the list whose NDCG decides on early stopping."""
+INITIAL_DEVIATION = 0.1  # standard deviation of the initial embeddings
+VALIDATION_LENGTH = 20  # length of the list whose NDCG decides on early stopping
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +67,13 @@ class Trainer:
     def __init__(self, data: Dataset, settings: PreferenceSettings, start: dict[str, Float32Array]) -> None:
         import torch
 
-        self.data, self.settings, self.device = data, settings, device_of(settings)
+        self.settings, self.device = settings, device_of(settings)
         self.users, self.items = len(data.users), len(data.items)
         self.graph = Adjacency.of(data.likes, self.users, self.items)
         self._matrix = matrix_of(self.graph, self.device)
-        self.drawer = Drawer(data.likes, self.users, self.items, settings.batch, settings.contrast_users, settings.seed)
+        self._likes = data.likes
+        self._keys = np.sort(data.likes[0] * self.items + data.likes[1])
+        self._starts = np.searchsorted(self._keys, np.arange(self.users + 1) * self.items)
         self._popularity = tensor(popularity(data.likes, self.items, settings.popularity), self.device)
         self._texts = tensor(data.texts, self.device) if data.texts.size else None
         generator = torch.Generator().manual_seed(settings.seed)
@@ -129,30 +88,57 @@ class Trainer:
             self.weights[name] = initial.to(self.device).requires_grad_()
         self._optimizer = torch.optim.Adam(list(self.weights.values()), lr=settings.learning_rate, fused=True)
 
-    def step(self, drawn: Batch) -> float:
-        """Do one optimizer step, and return the loss before it."""
-        loss = self.loss(drawn)
-        self._optimizer.zero_grad()
-        loss.backward()
-        self._optimizer.step()
-        return float(loss.item())
+    def drawn(self, epoch: int) -> Iterator[Batch]:
+        """Draw the batches of an epoch from the likes."""
+        settings, slots = self.settings, np.full(self.items, -1, np.int64)
+        generator = np.random.default_rng([settings.seed, epoch])
+        likes = self._likes[:, generator.permutation(self._likes.shape[1])]
+        unliked = generator.integers(0, self.items, len(likes[0]))
+        for _ in range(TRIES):
+            keys = likes[0] * self.items + unliked
+            found = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+            wrong = np.flatnonzero(self._keys[found] == keys)
+            if not len(wrong):
+                break
+            unliked[wrong] = generator.integers(0, self.items, len(wrong))
+        for begin in range(0, likes.shape[1], settings.batch):
+            part = slice(begin, begin + settings.batch)
+            users, user = np.unique(likes[0, part], return_inverse=True)
+            items, item = np.unique(likes[1, part], return_inverse=True)
+            compared = np.arange(len(users))
+            if 0 < settings.contrast_users < len(users):
+                compared = np.sort(generator.choice(len(users), settings.contrast_users, replace=False, shuffle=False))
+            # What the compared users like of the items of the batch, edge by edge.
+            first, after = self._starts[users[compared]], self._starts[users[compared] + 1]
+            counts = after - first
+            rows = np.repeat(np.arange(len(compared)), counts)
+            edges = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts) + first[rows]
+            slots[items] = np.arange(len(items))
+            places = slots[self._keys[edges] % self.items]
+            slots[items] = -1
+            liked = np.zeros((len(compared), len(items)), bool)
+            liked[rows[places >= 0], places[places >= 0]] = True
+            moved = partial(tensor, device=self.device)
+            some, others = moved(items), moved(unliked[part])
+            yield Batch(
+                moved(users),
+                some + self.users,
+                others + self.users,
+                moved(user),
+                moved(item),
+                moved(compared),
+                moved(liked),
+                self._popularity[some],
+                None if self._texts is None else self._texts[some],
+                None if self._texts is None else self._texts[others],
+            )
 
-    def loss(self, drawn: Batch) -> Any:
+    def loss(self, batch: Batch) -> Any:
         import torch
 
         before = torch.cat([self.weights["users"], self.weights["items"]])
         after = propagate(before, self._matrix, self.settings.layers)
-        parts = {item.name: getattr(drawn, item.name) for item in fields(drawn)}
-        parts = {name: tensor(part, self.device) for name, part in parts.items() if part is not None}
-        items, others = parts["items"], parts["others"]
-        # From here on they are nodes of the graph: users, then items.
-        groups = [parts["users"], items + self.users, others + self.users]
-        batch = Batch(
-            **parts | dict(zip(("users", "items", "others"), groups, strict=True)),
-            popularity=self._popularity[items],
-            texts=None if self._texts is None else self._texts[items],
-            other_texts=None if self._texts is None else self._texts[others],
-        )
+        groups = [batch.users, batch.items, batch.others]
         rows, sizes = torch.cat(groups), list(map(len, groups))
         earlier, later = (each.index_select(0, rows).split(sizes) for each in (before, after))
         return objective(batch, earlier, later, self.weights, self.settings)
@@ -164,7 +150,14 @@ class Trainer:
         settings, history = self.settings, list[dict[str, float]]()
         best, highest, without_improvement = self._copied(), -1.0, 0
         for epoch in range(1, settings.epochs + 1):
-            loss, metric = float(np.mean([self.step(places) for places in self.drawer.epoch(epoch)])), None
+            losses, metric = list[float](), None
+            for batch in self.drawn(epoch):
+                loss_of_batch = self.loss(batch)
+                self._optimizer.zero_grad()
+                loss_of_batch.backward()
+                self._optimizer.step()
+                losses.append(float(loss_of_batch.item()))
+            loss = float(np.mean(losses))
             if not np.isfinite(loss):
                 what = f"training diverged in epoch {epoch}: the loss is {loss}"
                 raise BadInputError(what, fix="lower learning_rate")
@@ -211,21 +204,14 @@ def shapes_of(users: int, items: int, dimensions: int, text: int) -> dict[str, t
 
 
 def fit(
-    interactions: Any,
-    *,
-    items: Any,
-    profiles: Any,
+    data: Dataset,
+    texts: Mapping[str, str],
     validation: Any,
     settings: PreferenceSettings,
-    encoder: EncoderChoice,
     start: ModelState | None,
     progress: Callable[[Progress], None],
-) -> tuple[ModelState, Encoder | None]:
-    """Return the trained state, and the encoder if there are texts."""
-    texts = {} if items is None else read_items(items)
-    views = {} if profiles is None else read_profiles(profiles)
-    opened = open_encoder(encoder) if texts or views else None
-    data = Dataset.build(read_interactions(interactions), texts, views, opened)
+) -> ModelState:
+    """Return the trained state. `validation` is a table, or None for a share of the data."""
     training, held_out = _split(data, validation, settings)
     device = device_of(settings)
 
@@ -253,7 +239,7 @@ def fit(
         facts=data.facts,
         history=tuple(history),
     )
-    return _with_cold_start(state, merged(data.views, weights)) if data.view_names else state, opened
+    return _with_cold_start(state, merged(data.views, weights)) if data.view_names else state
 
 
 def _with_cold_start(state: ModelState, profiles: Float32Array) -> ModelState:

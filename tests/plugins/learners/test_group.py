@@ -16,7 +16,7 @@ from agentfw.errors import AgentfwError
 from agentfw.learner import Batch, Update
 from agentfw.optimizer import Loss
 from agentfw_plugins.learners.settings import SftSettings
-from agentfw_plugins.learners.token_tree import TurnTokens, choose_size, pack
+from agentfw_plugins.learners.token_tree import Forest, TurnTokens
 from agentfw_plugins.optimizers.imitation import KTO, Imitation, ImitationSettings, KTOSettings
 
 from .conftest import updated
@@ -161,8 +161,7 @@ def test_trees_for_two_workers_split_the_work_unless_a_shared_prompt_makes_that_
     apart = [TurnTokens(tuple(range(number, number + 100)), (1, 2)) for number in range(16)]
     shared = [TurnTokens(tuple(range(1000)), (number, *range(20))) for number in range(4)]
 
-    pieces = pack(apart, choose_size(apart, 10_000, workers=2))
-    together = pack(shared, choose_size(shared, 10_000, workers=2))
+    pieces, together = (forest.trees(forest.size(10_000, workers=2)) for forest in map(Forest, (apart, shared)))
 
     assert len(pieces) >= 2
     assert max(piece.computed for piece in pieces) <= 0.6 * sum(piece.computed for piece in pieces)

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from agentfw.optimizer import Loss
 from agentfw.seeds import Seeds
 from agentfw_plugins.learners.settings import LoraSettings
-from agentfw_plugins.learners.token_tree import TurnTokens, pack, unique_tokens
+from agentfw_plugins.learners.token_tree import Forest, TurnTokens, pack
+from agentfw_plugins.models.base import LayerAttention
 from agentfw_plugins.optimizers.imitation import Imitation, ImitationSettings
 
 torch = pytest.importorskip("torch")
@@ -33,7 +34,7 @@ from agentfw_plugins.learners import tree_flex  # noqa: E402
 from agentfw_plugins.learners.descent import Descent  # noqa: E402
 from agentfw_plugins.learners.lessons import Lesson  # noqa: E402
 from agentfw_plugins.learners.network import Network  # noqa: E402
-from agentfw_plugins.learners.tree_attention import Kind, RectangleTree  # noqa: E402
+from agentfw_plugins.learners.tree_attention import RectangleTree  # noqa: E402
 
 tokens = st.lists(st.integers(0, 3), min_size=1, max_size=8).map(tuple)
 lessons = st.lists(st.tuples(tokens, tokens, st.sampled_from([-1.5, -0.5, 0.0, 1.0, 2.0])), min_size=1, max_size=8).map(
@@ -135,17 +136,26 @@ def test_flex_attention_takes_the_tree_of_a_whole_model(small_model: Path, compi
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "kind", [Kind(window=100), Kind(cap=2.0), Kind(40, 2.0), Kind(50, None, torch.tensor([0.5, 2.0]))], ids=str
+    "layer",
+    [
+        LayerAttention(0.3, window=100),
+        LayerAttention(0.3, cap=2.0),
+        LayerAttention(0.3, 40, 2.0),
+        LayerAttention(0.3, 50, None, torch.tensor([0.5, 2.0])),
+    ],
+    ids=str,
 )
-def test_windows_caps_and_sinks_of_flex_attention_are_those_of_the_rectangles(kind: Kind, compiled: None) -> None:
+def test_windows_caps_and_sinks_of_flex_attention_are_those_of_the_rectangles(
+    layer: LayerAttention, compiled: None
+) -> None:
     turns = [TurnTokens(range(600), (5000 + number, *range(60))) for number in range(4)]
     (packed,) = pack([*turns, TurnTokens(range(201), (9000, 8, 7))], 1 << 20)
     generator = torch.Generator().manual_seed(packed.ids.size)
     query, key, value = (torch.randn(1, heads, packed.ids.size, 16, generator=generator) for heads in (2, 1, 1))
 
-    found = tree_flex.FlexTree(packed, "cpu").attend(query, key, value, 0.3, kind)
+    found = tree_flex.FlexTree(packed, "cpu").attend(query, key, value, layer)
 
-    expected = RectangleTree(packed).attend(query, key, value, 0.3, kind)
+    expected = RectangleTree(packed).attend(query, key, value, layer)
     assert torch.allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
@@ -229,7 +239,7 @@ def test_an_update_computes_each_unique_token_once_and_says_so(small_model: Path
     found, _ = figures_of(small_model, turns)
     small, _ = figures_of(small_model, turns, tokens=900)
 
-    assert found["tokens_computed"] == found["tokens_unique"] == unique_tokens(turns)
+    assert found["tokens_computed"] == found["tokens_unique"] == Forest(turns).unique
     assert small["tokens_unique"] == found["tokens_unique"] < small["tokens_computed"]
 
 

@@ -23,10 +23,11 @@ import numpy
 
 from agentfw import Generation, Request
 from agentfw.episode import Usage
-from agentfw.errors import AgentfwError, MissingExtraError, RequestRefusedError, SettingsError
+from agentfw.errors import AgentfwError, RequestRefusedError, SettingsError
 from agentfw.seeds import Seeds
 
 from ...models import Chat
+from ...models.checkpoint import needing
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -212,10 +213,8 @@ class Schemas:
     """Makes constraints for the tokens of one model. Making it takes about a second for a large vocabulary."""
 
     def __init__(self, tokenizer_json: str, end_ids: Collection[int]) -> None:
-        try:
+        with needing("an answer by a JSON schema"):
             from llguidance import LLMatcher, LLTokenizer
-        except ImportError as error:
-            raise MissingExtraError("an answer by a JSON schema", "train", module=error.name or "") from None
         self._matcher: Any = LLMatcher
         self._tokenizer = LLTokenizer(tokenizer_json, eos_token=sorted(end_ids))
 

@@ -175,8 +175,13 @@ class Engine:
                     self._admit()
                     if self._busy():
                         self._step()
-                except Exception as error:
-                    self._fail(error)
+                except Exception as error:  # all requests fail, and later ones start afresh
+                    explained = self._explained(error)
+                    for row, job in self._busy():
+                        if job.future.set_running_or_notify_cancel():
+                            job.future.set_exception(explained)
+                        row.job = None
+                    self.forget()
         for item in [*(job for _, job in self._busy()), *self._waiting]:
             item.future.cancel()
 
@@ -198,15 +203,6 @@ class Engine:
             call.future.set_result(call.run())
         except Exception as error:
             call.future.set_exception(self._explained(error))
-
-    def _fail(self, error: Exception) -> None:
-        """After an error in a pass, fail all requests and start afresh for later ones."""
-        explained = self._explained(error)
-        for row, job in self._busy():
-            if job.future.set_running_or_notify_cancel():
-                job.future.set_exception(explained)
-            row.job = None
-        self.forget()
 
     def _explained(self, error: Exception) -> Exception:
         import torch

@@ -147,10 +147,26 @@ class TransformersPolicy(Policy):
         return found
 
     async def score(self, answers: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Sequence[Sequence[float]]:
-        return await asyncio.wrap_future(self._engine.call(lambda: self._scored(answers)))
+        def scored() -> list[tuple[float, ...]]:
+            model = self._engine.model(self._adapter)
+            limits = {"vocabulary": model.config.vocab_size, "context": self._context}
+            for answer in answers:
+                require_readable(*answer, model=self.settings.model, **limits)
+            return score(model, answers)
+
+        return await asyncio.wrap_future(self._engine.call(scored))
 
     async def rest(self) -> None:
-        await asyncio.wrap_future(self._engine.call(self._rest))
+        """Only the rows are released. A quantized model may stay, and moving it would cost time each time."""
+
+        def released() -> None:
+            import torch
+
+            self._engine.forget()
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+
+        await asyncio.wrap_future(self._engine.call(released))
 
     async def close(self) -> None:
         if self._adapter:
@@ -164,22 +180,6 @@ class TransformersPolicy(Policy):
         if self._schemas is None:
             self._schemas = Schemas(self._chat.tokenizer_json(), self._chat.end_ids)
         return self._schemas.constraint(schema)
-
-    def _scored(self, answers: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[tuple[float, ...]]:
-        model = self._engine.model(self._adapter)
-        for answer in answers:
-            require_readable(
-                *answer, model=self.settings.model, vocabulary=model.config.vocab_size, context=self._context
-            )
-        return score(model, answers)
-
-    def _rest(self) -> None:
-        """Only the rows are released. A quantized model may stay, and moving it would cost time each time."""
-        import torch
-
-        self._engine.forget()
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
 
 
 def _context(folder: Path, wished: int | None) -> int:

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...models import window_of
+from ...models.base import LayerAttention
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -63,15 +63,6 @@ class _Continued(NamedTuple):
             return some[:, :, : self.hidden.shape[-1]]
         begins = torch.arange(0, some[..., 0].numel(), some.shape[2], device=some.device)
         return some.flatten(0, 2)[begins.view(*some.shape[:2], 1) + self.near[:, None]]
-
-
-class _Layer(NamedTuple):
-    """How a layer weighs what it sees."""
-
-    scale: float
-    window: int | None  # number of tokens that it sees, or None for all
-    cap: float | None  # if set, a score x is cap tanh(x / cap)
-    sinks: Tensor | None  # [heads]: one more score of each head, which belongs to no token
 
 
 @dataclass(slots=True)
@@ -199,8 +190,7 @@ def _attention(
     """The attention function of each layer. Queries [1, heads, tokens, width]; returns [1, tokens, heads, width]."""
     import torch
 
-    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    layer = _Layer(scale, window_of(module.config, module.layer_idx), softcap, s_aux)
+    layer = LayerAttention.of(module, query, scaling, softcap, s_aux)
     answer = torch.empty_like(query)
     if agentfw_plan is None:  # one sequence, or several one behind the other, and nothing is kept
         offset, alone = 0, Plan(Rows(1))
@@ -234,7 +224,9 @@ def _attention(
     return answer.transpose(1, 2).contiguous(), None
 
 
-def _read(query: Tensor, keys: Tensor, values: Tensor, start: int, layer: _Layer, plan: Plan, answer: Tensor) -> None:
+def _read(
+    query: Tensor, keys: Tensor, values: Tensor, start: int, layer: LayerAttention, plan: Plan, answer: Tensor
+) -> None:
     """Compute the tokens of a prompt from `start` on, in whole blocks, all [1, heads, tokens, width]."""
     import torch.nn.functional as functional
 
@@ -265,7 +257,7 @@ def _read(query: Tensor, keys: Tensor, values: Tensor, start: int, layer: _Layer
             answer[0, :, here] = found.unflatten(2, asked.shape[2:4]).permute(1, 2, 0, 3, 4).flatten(2, 3).flatten(0, 1)
 
 
-def _by_hand(asked: Tensor, keys: Tensor, values: Tensor, hidden: Tensor, layer: _Layer) -> Tensor:
+def _by_hand(asked: Tensor, keys: Tensor, values: Tensor, hidden: Tensor, layer: LayerAttention) -> Tensor:
     """Queries [rows, heads of keys, queries that share one, tokens, width]. `hidden` is added to the scores."""
     shape = asked.shape[2:4]
     scores = (asked.flatten(2, 3) @ keys.transpose(2, 3)).float().unflatten(2, shape)
@@ -274,14 +266,14 @@ def _by_hand(asked: Tensor, keys: Tensor, values: Tensor, hidden: Tensor, layer:
     return (weights.to(values.dtype).flatten(2, 3) @ values).unflatten(2, shape)
 
 
-def _alone(asked: Tensor, keys: Tensor, values: Tensor, layer: _Layer, head: int) -> Tensor:
+def _alone(asked: Tensor, keys: Tensor, values: Tensor, layer: LayerAttention, head: int) -> Tensor:
     """The queries [queries that share a key, width] of one token, with all keys that it sees: [keys, width]."""
     scores = (keys @ asked.T).T.float()  # this way round, it takes half the time in fp32
     sinks = None if layer.sinks is None else layer.sinks.float()[head * len(asked) : (head + 1) * len(asked), None]
     return _weights(scores, layer, sinks).to(values.dtype) @ values
 
 
-def _weights(scores: Tensor, layer: _Layer, sinks: Tensor | None, hidden: Tensor | None = None) -> Tensor:
+def _weights(scores: Tensor, layer: LayerAttention, sinks: Tensor | None, hidden: Tensor | None = None) -> Tensor:
     import torch
 
     scores = scores.mul_(layer.scale)

@@ -31,7 +31,7 @@ from agentfw.printing.out import counted
 from agentfw.runs import Choice
 from agentfw.settings import OPERATIONAL
 
-from ...models.checkpoint import read_files
+from ...models.checkpoint import marks_of, read_files
 from ..vllm.vllm_backend import beside
 from .pool_replica import Replica
 
@@ -231,17 +231,14 @@ class PoolPolicy(Policy):
         await self._enough()
 
     async def _publish_to(self, replica: Replica) -> None:
+        """Publish by the path if the replica finds the same files there, and else send them."""
         assert self._served is not None
         adapter, version = self._served
-
-        def files() -> Awaitable[Any]:
-            """Read once, whoever needs them."""
-            share = self._engine.share
-            if self._files is None:
-                self._files = asyncio.create_task(asyncio.to_thread(lambda: share(read_files(adapter))))
-            return self._files
-
-        await replica.publish_for(adapter, version, files)
+        marks = await asyncio.to_thread(marks_of, adapter)
+        if not await replica.ask("publish", str(adapter.absolute()), marks, version):
+            if self._files is None:  # read once, whoever needs them
+                self._files = asyncio.create_task(asyncio.to_thread(lambda: self._engine.share(read_files(adapter))))
+            await replica.ask("publish_files", await self._files, version)
 
     async def rest(self) -> None:
         await self._opened()
@@ -259,7 +256,7 @@ class PoolPolicy(Policy):
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.gather(*(replica.stop() for replica in self._replicas))
+        await asyncio.gather(*(replica.end() for replica in self._replicas))
         if self._ends_engine:
             await asyncio.to_thread(self._engine.close)
 
@@ -319,7 +316,7 @@ class PoolPolicy(Policy):
         task.add_done_callback(self._recovering.discard)
 
     async def _restart(self, replica: Replica) -> None:
-        await replica.kill()
+        await replica.end(kill=True)
         while replica.restarts < self.settings.restarts:
             replica.restarts += 1
             self._restarts += 1
@@ -328,7 +325,7 @@ class PoolPolicy(Policy):
                 return await self._begin(replica)
             except AgentfwError as error:
                 replica.reason = error
-                await replica.kill()
+                await replica.end(kill=True)
         if len(self._balancer.rotation) < self.settings.least_replicas:
             self._balancer.fail(self._too_few([replica.reason]))
         return None

@@ -10,7 +10,7 @@ import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,7 @@ class Replica(Policy):
                 await asyncio.wrap_future(self.process.ready)
                 await self.process.call("load")
         except BaseException as error:
-            await self.kill()
+            await self.end(kill=True)
             if not isinstance(error, TimeoutError):
                 raise
             words = f"{self.name} was not ready within {deadline:g} s"
@@ -71,26 +71,15 @@ class Replica(Policy):
         plain = _REQUESTS.dump_python(replace(request, moment=None, brief=brief), mode="json")
         return _GENERATIONS.validate_python(await self.ask("generate", plain))
 
-    async def publish_for(self, adapter: Path, version: str, files: Callable[[], Awaitable[Any]]) -> None:
-        """Publish by the path if the replica finds the same files there, and else send them."""
-        marks = await asyncio.to_thread(marks_of, adapter)
-        if not await self.ask("publish", str(adapter.absolute()), marks, version):
-            await self.ask("publish_files", await files(), version)
-
     async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
         found: list[float] = await self.ask("logprobs", list(prompt_ids), list(token_ids))
         return found
 
-    async def stop(self) -> None:
-        """Let the policy close, and end the process."""
+    async def end(self, *, kill: bool = False) -> None:
+        """End the process, and let the policy close before it unless it is killed."""
         process, self.process = self.process, None
         if process is not None:
-            await asyncio.to_thread(process.stop)
-
-    async def kill(self) -> None:
-        process, self.process = self.process, None
-        if process is not None:
-            await asyncio.to_thread(process.kill)
+            await asyncio.to_thread(process.kill if kill else process.stop)
 
 
 class ReplicaServer:
