@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
-from agentfw import Host, Session
-from agentfw.boundary.settings_input import parse_assignments
+from agentfw import Host, Policy, Session
+from agentfw.boundary.settings_input import marked_keys, parse_assignments
 from agentfw.errors import SettingsError, UsageError
 from agentfw.printing.out import shown_path
 from agentfw.runs import (
     Again,
+    Choice,
     LiveRun,
     SpecValues,
     apply_assignments,
@@ -27,9 +28,11 @@ from agentfw.runs import (
     policy_of_run,
     read_spec,
 )
+from agentfw.settings import VERSION
 
+from ..models.checkpoint import version_name
 from ..serving import serving
-from .answering import OWN, Line, served_models
+from .answering import OWN, Line, Model, Models
 from .app import Gateway
 from .handling import Callers
 from .health import Front, Health
@@ -138,6 +141,30 @@ def spec_values(
             fix="set policy.replies or policy.rule, such as: --set 'policy.replies=[\"Hello.\"]'",
         )
     return values
+
+
+def served_models(live: LiveRun, names: Sequence[str], key: Literal["own", "either", "callers"] = "own") -> Models:
+    """The models of a live run. `names` are those of its policy."""
+    assembly, spec = live.assembly, live.assembly.spec
+    # Where the gateway has to call tools of a memory itself, or a hook decides, it has to read each answer.
+    acts = assembly.decisions.reads or any(memory.overrides("tools") for memory in assembly.memories)
+
+    def model(choice: Choice, policy: Policy, name: str, fallback: str) -> Model:
+        protocol, served = str(getattr(choice.checked, "protocol", "")), version_folder(choice)
+        version, forwards = version_name(served) if served else "", policy.forwards and not acts
+        return Model(name, assembly.surrounded(policy, name), forwards, fallback, protocol, version)
+
+    own = model(spec.policy, assembly.policy, "", spec.fallback)
+    pairs = zip(spec.models, assembly.models.values(), strict=True)
+    others = [model(choice, policy, choice.alias, choice.fallback) for choice, policy in pairs]
+    return Models(own, others, names=names, known=spec.policy.name, key=key)
+
+
+def version_folder(choice: Choice) -> Path | None:
+    """The folder of the version of a training that a policy answers with."""
+    keys = marked_keys(type(choice.checked), VERSION) if choice.checked is not None else ()
+    found = [str(value) for key in keys if (value := getattr(choice.checked, key, ""))]
+    return Path(found[0]) if found else None
 
 
 def limits_of(live: LiveRun, limits: Limits, names: Sequence[str], at_once: int | None) -> Limits:
@@ -253,7 +280,6 @@ async def gateway_of(
     caring.cancel()
     await asyncio.wait([caring])
     await gateway.answers.finish(seconds=0)
-    await gateway.attended()
     await finder.close()
 
 

@@ -17,7 +17,7 @@ import html
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
@@ -34,7 +34,7 @@ from agentfw.report import web_page
 
 from ..protocols import BadRequest, Body
 from ..view.app import Viewer
-from .handling import LOOPBACK, Callers, body_of, bytes_of, caller_of, json_answer
+from .handling import LOOPBACK, Callers, Handler, body_of, bytes_of, caller_of, json_answer
 from .sessions.session_finder import LiveSessionFinder
 from .usage import ledger_of, spent
 
@@ -55,8 +55,6 @@ _FORM = """<!doctype html><meta charset="utf-8"><title>agentfw</title>
 <p><label>Key of the gateway's operator <input type="password" name="key" autofocus></label> <button>Look</button></p>
 </form>
 """
-
-Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Page:

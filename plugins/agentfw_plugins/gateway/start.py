@@ -24,9 +24,8 @@ from agentfw.runs import LiveRun
 
 from ..memories import translated_errors
 from ..models.checkpoint import version_name
-from .answering import version_folder
 from .handling import LOOPBACK
-from .live import Limits
+from .live import Limits, version_folder
 
 _MEMORY = "skillgraph"
 _FILE = "memory.db"

@@ -28,6 +28,7 @@ from .protocol import (
     StreamWriter,
     call_of,
     choice_of,
+    chunk_of,
     event,
     objects,
     table,
@@ -91,8 +92,8 @@ class _ChunkWriter(StreamWriter):
 
 class ChatCompletions(Protocol):
     name, path = "chat", "chat/completions"
-    stream_reader: type[StreamReader] = _ChunkReader
-    stream_writer: type[StreamWriter] = _ChunkWriter
+    reader: type[StreamReader] = _ChunkReader
+    writer: type[StreamWriter] = _ChunkWriter
     is_of_openai = gives_tokens = has_seed = True
     limits = ("max_completion_tokens", "max_tokens")
 
@@ -147,7 +148,7 @@ class _ContinuationWriter(StreamWriter):
 
 class Completions(ChatCompletions):
     name, path = "completions", "completions"
-    stream_reader, stream_writer = _ContinuationReader, _ContinuationWriter
+    reader, writer = _ContinuationReader, _ContinuationWriter
     plain, gives_tokens = True, False
     fields: Mapping[str, str] = {"messages": "prompt"}
 
@@ -341,33 +342,18 @@ def write_completion(replies: Sequence[Reply], asked: ChatRequest, about: About)
             message["tool_calls"] = [call_of(call.id, call.name, arguments(call)) for call in reply.calls]
         choice = {"index": index, "message": message, "finish_reason": _FINISH[reply.finish]}
         choices.append(choice | _exact_tokens(reply, asked))
-    answer = {**_head("chat.completion", about), "choices": choices, "usage": _usage(replies)}
-    return {**answer, "system_fingerprint": replies[0].turn.version}
+    answer = {"choices": choices, "usage": _usage(replies), "system_fingerprint": replies[0].turn.version}
+    return headed(answer, "chat.completion", about)
 
 
-class Chunks:
-    """A streamed answer."""
-
-    def __init__(self, asked: ChatRequest, about: About) -> None:
-        self._asked, self._about = asked, about
-
-    def start(self) -> Iterator[dict[str, Any]]:
-        yield self._chunk({"role": "assistant", "content": ""})
-
-    def text(self, piece: str) -> Iterator[dict[str, Any]]:
-        yield self._chunk({"content": piece})
-
-    def end(self, reply: Reply) -> Iterator[dict[str, Any]]:
-        for index, call in enumerate(reply.calls):
-            yield self._chunk({"tool_calls": [{"index": index, **call_of(call.id, call.name, arguments(call))}]})
-        # The tokens come together: some of their text may have to wait, and some belong to calls.
-        yield self._chunk({}, _FINISH[reply.finish], **_exact_tokens(reply, self._asked))
-        if self._asked.with_usage:
-            yield {**_head("chat.completion.chunk", self._about), "choices": [], "usage": _usage([reply])}
-
-    def _chunk(self, delta: dict[str, Any], finish: str | None = None, **more: Any) -> dict[str, Any]:
-        choice = {"index": 0, "delta": delta, "finish_reason": finish, **more}
-        return {**_head("chat.completion.chunk", self._about), "choices": [choice]}
+def last_chunks(reply: Reply, asked: ChatRequest) -> Iterator[dict[str, Any]]:
+    """What follows on the text of a streamed answer."""
+    for index, call in enumerate(reply.calls):
+        yield chunk_of({"tool_calls": [{"index": index, **call_of(call.id, call.name, arguments(call))}]})
+    # The tokens come together: some of their text may have to wait, and some belong to calls.
+    yield chunk_of({}, _FINISH[reply.finish], **_exact_tokens(reply, asked))
+    if asked.with_usage:
+        yield {"choices": [], "usage": _usage([reply])}
 
 
 def arguments(call: Call) -> str:
@@ -391,12 +377,9 @@ def _exact_tokens(reply: Reply, asked: ChatRequest) -> dict[str, Any]:
 
 
 def headed(reply: dict[str, Any], kind: str, about: About) -> dict[str, Any]:
-    """An answer, or a chunk, with what it says of itself where another protocol had no place for that."""
-    return {**_head(kind, about), **{name: value for name, value in reply.items() if value is not None}}
-
-
-def _head(kind: str, about: About) -> dict[str, Any]:
-    return {"id": f"chatcmpl-{about.id}", "object": kind, "created": about.created, "model": about.model}
+    """An answer, or a chunk, with what it says of itself, which a server's may say already."""
+    head = {"id": f"chatcmpl-{about.id}", "object": kind, "created": about.created, "model": about.model}
+    return {**head, **{name: value for name, value in reply.items() if value is not None}}
 
 
 def _usage(replies: Sequence[Reply]) -> dict[str, Any]:

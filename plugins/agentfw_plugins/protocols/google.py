@@ -124,7 +124,7 @@ class Google(Protocol):
     """The protocol of /v1beta/models/MODEL:generateContent, which newer clients ask for below /v1."""
 
     name, versions = "google", ("v1beta", "v1")
-    stream_reader, stream_writer = _EventReader, _EventWriter
+    reader, writer = _EventReader, _EventWriter
     path = "models/{model}:generateContent"
     stream_path = "models/{model}:streamGenerateContent?alt=sse"
     count_path = "models/{model}:countTokens"

@@ -150,7 +150,7 @@ class _EventWriter(StreamWriter):
 
 class Messages(Protocol):
     name, path, count_path = "messages", "messages", "messages/count_tokens"
-    stream_reader, stream_writer = _EventReader, _EventWriter
+    reader, writer = _EventReader, _EventWriter
     headers: Mapping[str, str] = {"anthropic-version": "2023-06-01"}
     required: Mapping[str, Any] = {"max_tokens": 1}
     fields: Mapping[str, str] = {

@@ -116,8 +116,8 @@ class Protocol:
     """The field with the conversation, and what a part of a user's message is called that is text."""
     headers: Mapping[str, str] = {}
     """Headers that its servers require of our own requests."""
-    stream_reader: type[StreamReader] = StreamReader
-    stream_writer: type[StreamWriter] = StreamWriter
+    reader: type[StreamReader] = StreamReader
+    writer: type[StreamWriter] = StreamWriter
 
     def routes(self, path: str) -> list[str]:
         """Where the gateway answers at one of the paths."""
@@ -184,12 +184,6 @@ class Protocol:
     def write_count(self, count: int) -> Json:
         """The answer of `count_path`."""
         raise NotImplementedError
-
-    def reader(self) -> StreamReader:
-        return self.stream_reader()
-
-    def writer(self, body: Body) -> StreamWriter:
-        return self.stream_writer(body)
 
     def error(self, problem: BadRequest) -> Json:
         """The body of an answer to a request that failed."""
@@ -291,8 +285,8 @@ def as_chunk(reply: Json) -> Json:
     return {**reply, "choices": [{**choice_of(reply), "delta": message_of(reply)}]}
 
 
-def chunk_of(delta: Json, finish: str | None = None) -> Json:
-    return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+def chunk_of(delta: Json, finish: str | None = None, **more: Any) -> Json:
+    return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish, **more}]}
 
 
 def turns_of(

@@ -211,7 +211,7 @@ class _EventWriter(StreamWriter):
 
 class Responses(Protocol):
     name, path = "responses", "responses"
-    stream_reader, stream_writer = _EventReader, _EventWriter
+    reader, writer = _EventReader, _EventWriter
     conversation, text_part = "input", "input_text"
     limits = ("max_output_tokens",)
     fields: Mapping[str, str] = {
