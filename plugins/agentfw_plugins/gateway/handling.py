@@ -34,9 +34,9 @@ from agentfw.errors import (
 from agentfw.turns.session import Reply
 
 from ..protocols import About, BadRequest, Body, ChatRequest, Malformed, Protocol
-from ..protocols.bodies import read_body
 from ..protocols.chat import ChatCompletions, headed, last_chunks, write_completion
-from ..protocols.protocol import chunk_of, parsed, problem_of
+from ..protocols.completion import chunk_of, parsed
+from ..protocols.protocol import problem_of, read_body
 from .keys import Key, Keys
 
 try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from agentfw import Message, Request
@@ -18,24 +18,9 @@ from agentfw.episode import Call
 from agentfw.request import Action, Sampling
 
 from ..models.conversation import conversation, function
-from .bodies import BadRequest, Body, ChatRequest
-from .protocol import (
-    BETWEEN_PARTS,
-    About,
-    Malformed,
-    Protocol,
-    StreamReader,
-    StreamWriter,
-    call_of,
-    choice_of,
-    chunk_of,
-    event,
-    objects,
-    table,
-    text,
-    text_alone,
-    with_text,
-)
+from . import completion
+from .completion import event, objects, table, text
+from .protocol import BETWEEN_PARTS, About, BadRequest, Body, Malformed, Protocol, StreamReader, StreamWriter
 
 if TYPE_CHECKING:
     from agentfw.turns.session import Reply
@@ -76,6 +61,41 @@ _NEUTRAL_TO_A_TEXT: dict[str, tuple[Any, ...]] = {
 _MOST_TOKENS = 16  # of a text that goes on, as in OpenAI's API
 
 
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """What a request asks for, whatever its protocol."""
+
+    model: str
+    messages: tuple[Message, ...]
+    parts: tuple[tuple[str, ...], ...] = ()
+    """The texts that each message of the user was made of, and nothing for other messages."""
+    actions: tuple[Action, ...] = ()
+    sampling: Sampling = field(default_factory=Sampling)
+    stop: tuple[str, ...] = ()
+    stream: bool = False
+    user: str = ""
+    answers: int = 1
+    """How many answers it wants."""
+    schema: Mapping[str, Any] | None = None
+    """A JSON schema that the answer must follow."""
+    plain: bool = False
+    """Whether the answer goes on with the text of the only message."""
+    must_call: bool = False
+    """Whether the answer must have a call."""
+    with_usage: bool = True
+    """Whether the end of a stream has the token counts."""
+    with_tokens: bool = False
+    """Whether the answer has the token ids."""
+    with_logprobs: bool = False
+    """Whether the answer has the logprob of each token."""
+
+    def each(self) -> list[ChatRequest]:
+        """What is asked for each answer. With one seed, they would all be the same."""
+        seed = self.sampling.seed
+        seeds = [None if seed is None else seed + number for number in range(self.answers)]
+        return [replace(self, sampling=replace(self.sampling, seed=each)) for each in seeds]
+
+
 class _ChunkReader(StreamReader):
     def read(self, found: dict[str, Any]) -> Iterator[dict[str, Any]]:
         self.ended |= any(choice.get("finish_reason") for choice in objects(found.get("choices")))
@@ -104,7 +124,7 @@ class ChatCompletions(Protocol):
         messages = [dict(message.values) for message in chat.listed("messages")]
         for message in messages:  # most servers want text alone as text
             if isinstance(message.get("content"), list):
-                message["content"] = text_alone(message["content"], BETWEEN_PARTS)
+                message["content"] = completion.text_alone(message["content"], BETWEEN_PARTS)
         return {**chat.values, "messages": messages}
 
     def with_recalled(self, body: dict[str, Any], recalled: str) -> dict[str, Any]:
@@ -114,7 +134,7 @@ class ChatCompletions(Protocol):
         first = table(messages[0]) if messages else {}
         if first.get("role") not in ("system", "developer"):
             return {**body, "messages": [{"role": "system", "content": recalled}, *messages]}
-        told = {**first, "content": with_text(first.get("content"), recalled)}
+        told = {**first, "content": completion.with_text(first.get("content"), recalled)}
         return {**body, "messages": [told, *messages[1:]]}
 
     def read_answer(self, whole: Any) -> dict[str, Any]:
@@ -138,7 +158,7 @@ class _ContinuationReader(StreamReader):
 
 class _ContinuationWriter(StreamWriter):
     def take(self, chunk: dict[str, Any]) -> Iterator[bytes]:
-        choice = choice_of(chunk)
+        choice = completion.choice_of(chunk)
         if choice or chunk.get("usage"):
             yield event(_completion(chunk, [_from_chat(choice, choice["delta"])] if choice else []))
 
@@ -339,7 +359,7 @@ def write_completion(replies: Sequence[Reply], asked: ChatRequest, about: About)
     for index, reply in enumerate(replies):
         message: dict[str, Any] = {"role": "assistant", "content": reply.text or (None if reply.calls else "")}
         if reply.calls:
-            message["tool_calls"] = [call_of(call.id, call.name, arguments(call)) for call in reply.calls]
+            message["tool_calls"] = [completion.call_of(call.id, call.name, arguments(call)) for call in reply.calls]
         choice = {"index": index, "message": message, "finish_reason": _FINISH[reply.finish]}
         choices.append(choice | _exact_tokens(reply, asked))
     answer = {"choices": choices, "usage": _usage(replies), "system_fingerprint": replies[0].turn.version}
@@ -349,9 +369,11 @@ def write_completion(replies: Sequence[Reply], asked: ChatRequest, about: About)
 def last_chunks(reply: Reply, asked: ChatRequest) -> Iterator[dict[str, Any]]:
     """What follows on the text of a streamed answer."""
     for index, call in enumerate(reply.calls):
-        yield chunk_of({"tool_calls": [{"index": index, **call_of(call.id, call.name, arguments(call))}]})
+        yield completion.chunk_of(
+            {"tool_calls": [{"index": index, **completion.call_of(call.id, call.name, arguments(call))}]}
+        )
     # The tokens come together: some of their text may have to wait, and some belong to calls.
-    yield chunk_of({}, _FINISH[reply.finish], **_exact_tokens(reply, asked))
+    yield completion.chunk_of({}, _FINISH[reply.finish], **_exact_tokens(reply, asked))
     if asked.with_usage:
         yield {"choices": [], "usage": _usage([reply])}
 

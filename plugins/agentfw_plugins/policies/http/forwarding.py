@@ -23,7 +23,7 @@ from agentfw.request import Forwarded, Passed
 
 from ...protocols import BadRequest, Malformed, Protocol, protocol_named, protocols
 from ...protocols.answers import StreamedReply, read_generation
-from ...protocols.protocol import objects, parsed, table, text
+from ...protocols.completion import objects, parsed, table, text
 from .endpoint import LARGEST, Endpoint
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ from agentfw.settings import OPERATIONAL
 from ...protocols import BadRequest, Body, protocol_named
 from ...protocols.answers import StreamedReply, read_generation
 from ...protocols.chat import write_chat
-from ...protocols.protocol import table, text
+from ...protocols.completion import table, text
 from .endpoint import Endpoint, Refused, is_listed, key_in
 from .forwarding import Forwarder
 from .prices import Prices
