@@ -89,8 +89,6 @@ class _Connection(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    """An HTTP response, read to its end."""
-
     status: int
     headers: Mapping[str, str]
     content: bytes
