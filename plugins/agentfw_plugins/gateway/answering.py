@@ -185,7 +185,6 @@ class ModelRoute(NamedTuple):
     spoken: Protocol | None = None
     """The protocol that the model's server is asked in, if the request is passed on."""
     remembers: bool = True
-    """Whether memories take part."""
 
     def varied(self, variant: Variant) -> ModelRoute:
         """The same as a variant has it, which is of this model: with its prompt in the system message."""
@@ -319,8 +318,6 @@ class AnswerInProgress:
 
 
 class Answers:
-    """The answers of one gateway."""
-
     def __init__(
         self,
         finder: SessionFinder,
@@ -332,7 +329,7 @@ class Answers:
         variants: VariantFile | None = None,
     ) -> None:
         self.finder, self.models, self.callers, self.line = finder, models, callers, line
-        self._learning, self._variants = learning, variants
+        self.learning, self._variants = learning, variants
         self.count: Callable[[AnswerInProgress], object] = lambda answer: None
         """Called with each answer that is over."""
         self.count_masked: Callable[[Mapping[str, int]], object] = lambda counts: None
@@ -384,11 +381,11 @@ class Answers:
                 if self._noted.get(session.name) != noted:
                     self._noted[session.name] = noted
                     session.note("session", NOTE, {"began": comparison.began, "variant": variant.name})
-                if self._learning is not None:
-                    self._learning.served.pin(session.name, variant.version)
-            if self._learning is not None:
+                if self.learning is not None:
+                    self.learning.served.pin(session.name, variant.version)
+            if self.learning is not None:
                 user = session.episode.task.user
-                headers["x-agentfw-version"] = self._learning.served.version_of(session.name, user)
+                headers["x-agentfw-version"] = self.learning.served.version_of(session.name, user)
             for asked in route.asked.each():
                 goes_on = instead if route.asked.answers == 1 else None
                 answers.append(AnswerInProgress(self, session, caller, route._replace(asked=asked), goes_on, told))
@@ -405,7 +402,7 @@ class Answers:
         finally:
             request.state.native = answers[0].route.spoken is protocol
         headers["x-agentfw-turn"] = str(replies[0].turn.index)
-        if self._learning is not None:
+        if self.learning is not None:
             headers["x-agentfw-version"] = replies[0].turn.version
         route = answers[0].route
         return write(route.asked, route.spoken).whole(replies, {**headers, **self._answered_by(route)})
@@ -431,7 +428,7 @@ class Answers:
     def _answered_by(self, route: ModelRoute) -> dict[str, str]:
         """The headers that say which of several models answered, and which version of a training it is."""
         headers = {"x-agentfw-model": route.model.name or OWN} if self.models.others else {}
-        if route.model.version and (self._learning is None or route.model.name):
+        if route.model.version and (self.learning is None or route.model.name):
             headers["x-agentfw-version"] = route.model.version
         return headers
 

@@ -7,21 +7,15 @@ with the right status code in the format of the request. Keys are compared, and 
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from agentfw import Session
 from agentfw.errors import MissingExtraError, nearest
 
 from ..protocols import BadRequest, Body, Protocol, protocols
 from ..rewards.measured import METRIC_NAME
-from .learning.learning import Learning
 from .learning.ratings import why_ignored
-from .sessions.session_finder import SessionFinder
-from .variants import VariantFile
 
 try:
     from starlette.applications import Starlette
@@ -29,9 +23,9 @@ try:
     from starlette.responses import Response
     from starlette.routing import Route
 
-    from .answering import Answers, Line, Models
+    from .answering import Answers
     from .endpoints import Endpoints
-    from .handling import CHAT, Caller, Callers, Handler, body_of, caller_of, error_answer, guarded, json_answer
+    from .handling import CHAT, Handler, body_of, caller_of, error_answer, guarded, json_answer
     from .health import Health
     from .page import Page
     from .spans import Spans
@@ -51,40 +45,23 @@ _WORDS = {
 
 class Gateway:
     def __init__(
-        self,
-        finder: SessionFinder,
-        *,
-        models: Models | None = None,
-        callers: Callers | None = None,
-        page: Page | None = None,
-        line: Line | None = None,
-        health: Health | None = None,
-        learning: Learning | None = None,
-        variants: VariantFile | None = None,
-        spans: Spans | None = None,
+        self, answers: Answers, *, page: Page | None = None, health: Health | None = None, spans: Spans | None = None
     ) -> None:
-        """Without models, sessions answer with the policies that they have. Without callers, only this machine is.
-
-        Without a line, all requests are answered at once. With `learning`, each answer names the version that gave it.
-        `variants` say what differs for a share of the users. With `spans`, agents can send theirs here.
-        """
-        self.finder, self.learning = finder, learning
-        models, callers, line = models or Models(), callers or Callers(), line or Line(at_once=sys.maxsize)
-        self.answers = Answers(finder, models, callers, line, learning=learning, variants=variants)
+        """With `spans`, agents can send theirs here."""
+        self.answers, self.finder, self.learning = answers, answers.finder, answers.learning
         if health is not None:
-            self.answers.count, self.answers.count_masked = health.count_answer, health.count_masked
-        endpoints, routes = Endpoints(models, callers, line), list[Route]()
+            answers.count, answers.count_masked = health.count_answer, health.count_masked
+        endpoints, routes = Endpoints(answers), list[Route]()
 
         def serve(what: str, paths: Sequence[str], handler: Handler, *methods: str, **guards: Any) -> None:
-            count = (lambda *figures: None) if health is None else health.count_request
-            served = guarded(what, handler, callers, count, **guards)
+            count = None if health is None else health.count_request
+            served = guarded(what, handler, answers.callers, count, **guards)
             routes.extend(Route(path, served, methods=methods or ["POST"]) for path in paths)
 
         for protocol in protocols().values():  # first, because routes are tried in turn
-            answer = self.answers.answer
             handlers: dict[str, Callable[[Protocol, Request], Awaitable[Response]]] = {
-                protocol.path: answer if protocol.converses else endpoints.embeddings,
-                protocol.stream_path: partial(answer, streams=True),
+                protocol.path: answers.answer if protocol.converses else endpoints.embeddings,
+                protocol.stream_path: partial(answers.answer, streams=True),
                 protocol.count_path: endpoints.count_tokens,
             }
             for path, handler in handlers.items():
@@ -117,7 +94,7 @@ class Gateway:
             raise body.wrong("metric", "must have 1 to 100 letters, digits, dots, dashes and underscores")
         correction = body.either("correction", "demonstration")
         value, words = _feedback_value(body, metric, correction), body.either("words", "comment")
-        async with self._known(caller, name) as session:
+        async with self.finder.leading(caller, name) as session:
             if turn == -1:
                 turn = max(0, len(session.episode.turns) - 1)
             session.feedback(value, words=words, correction=correction, turn=turn, metric=metric)
@@ -134,17 +111,9 @@ class Gateway:
     async def _end(self, request: Request) -> Response:
         body = await body_of(request, optional=True)
         caller, name = caller_of(request, body), request.path_params["session"]
-        async with self._known(caller, name) as session:
+        async with self.finder.leading(caller, name) as session:
             reward = await self.finder.end(session)
         return json_answer({"session": name, "episode": session.episode.id, "reward": reward})
-
-    @asynccontextmanager
-    async def _known(self, caller: Caller, name: str) -> AsyncIterator[Session]:
-        session = await self.finder.known(caller, name)
-        try:
-            yield session
-        finally:
-            await self.finder.release(session)
 
 
 def _everywhere(*paths: str) -> list[str]:

@@ -181,19 +181,21 @@ async def bytes_of(request: Request, most: int = LARGEST) -> bytes:
     """The body of a request, unpacked, of at most so many bytes."""
     parts, size = list[bytes](), 0
     async for part in request.stream():
-        size += len(part)
-        if size > most:
-            raise _too_large(most)
         parts.append(part)
+        if (size := size + len(part)) > most:
+            break
     raw = b"".join(parts)
     encodings = request.headers.get("content-encoding", "").lower().split(",")
     for name in reversed([part.strip() for part in encodings]):
-        if name not in ("", "identity"):
+        if name not in ("", "identity") and len(raw) <= most:
             raw = _unpacked(raw, name, most)
+    if len(raw) > most:
+        raise BadRequest(f"the body has more than {most:,} bytes", 413, code="body_too_large")
     return raw
 
 
 def _unpacked(raw: bytes, encoding: str, most: int) -> bytes:
+    """A body unpacked, or a little more of it than the most that it may have."""
     try:
         if encoding in ("gzip", "x-gzip", "deflate"):
             reader = zlib.decompressobj(zlib.MAX_WBITS | 32)  # either header
@@ -213,13 +215,7 @@ def _unpacked(raw: bytes, encoding: str, most: int) -> bytes:
         is_broken = True
     if is_broken:
         raise BadRequest(f"the body is not in {encoding}, as its header says", field="content-encoding")
-    if len(found) > most:
-        raise _too_large(most)
     return bytes(found)
-
-
-def _too_large(most: int) -> BadRequest:
-    return BadRequest(f"the body has more than {most:,} bytes", 413, code="body_too_large")
 
 
 class HungUp(Exception):
@@ -274,7 +270,7 @@ def guarded(
     what: str,
     handler: Handler,
     callers: Callers,
-    count: Callable[[str, int, float], object],
+    count: Callable[[str, int, float], object] | None,
     protocol: Protocol | None = None,
     *,
     needs_key: bool = True,
@@ -309,7 +305,8 @@ def guarded(
         began = time.perf_counter()
         answer = await handled(request)
         status, seconds = answer.status_code, time.perf_counter() - began
-        count(what, status, seconds)
+        if count is not None:
+            count(what, status, seconds)
         if logger.isEnabledFor(logging.INFO):
             client = getattr(getattr(request.state, "caller", None), "client", "")
             figures = {"what": what, "status": status, "seconds": round(seconds, 4)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -32,7 +33,7 @@ from agentfw.settings import VERSION
 
 from ..models.checkpoint import version_name
 from ..serving import serving
-from .answering import OWN, Line, Model, Models
+from .answering import OWN, Answers, Line, Model, Models
 from .app import Gateway
 from .handling import Callers
 from .health import Front, Health
@@ -259,17 +260,10 @@ async def gateway_of(
         finder.reading.learning = learning
     callers = Callers(limits.keys, keys, own_header=limits.upstream_key == "callers")
     variants = VariantFile(live.folder.path.parent / VARIANTS)
-    gateway = Gateway(
-        finder,
-        models=served_models(live, limits.models, limits.upstream_key),
-        callers=callers,
-        page=Page(finder, Logins(callers, limits.hosts, limits.once)),
-        line=line,
-        health=health,
-        learning=learning,
-        variants=variants,
-        spans=Spans(live.folder.path),
-    )
+    models = served_models(live, limits.models, limits.upstream_key)
+    answers = Answers(finder, models, callers, line, learning=learning, variants=variants)
+    page = Page(finder, Logins(callers, limits.hosts, limits.once))
+    gateway = Gateway(answers, page=page, health=health, spans=Spans(live.folder.path))
 
     async def care() -> None:
         learns = [learning.run()] if learning is not None else []
@@ -279,7 +273,7 @@ async def gateway_of(
     yield gateway, health, caring
     caring.cancel()
     await asyncio.wait([caring])
-    await gateway.answers.finish(seconds=0)
+    await answers.finish(seconds=0)
     await finder.close()
 
 
@@ -304,7 +298,7 @@ class _Shared:
     def __init__(self) -> None:
         self.users, self.url, self.lock, self.stack = 0, "", asyncio.Lock(), AsyncExitStack()
         self.finder = OpenSessionFinder()
-        self.gateway = Gateway(self.finder)
+        self.gateway = Gateway(Answers(self.finder, Models(), Callers(), Line(at_once=sys.maxsize)))
 
 
 _OF_LOOP: WeakKeyDictionary[asyncio.AbstractEventLoop, _Shared] = WeakKeyDictionary()

@@ -82,7 +82,6 @@ class Page:
             ("PATCH", "/memory/{item:path}", self._correct),
             ("DELETE", "/memory/{item:path}", self._forget_one),
         ]
-        """What the page asks for: method, path and handler."""
         self.views: list[tuple[str, str, Handler]] = [
             ("GET", "/login", logins.form),
             ("POST", "/login", logins.login),
@@ -134,14 +133,11 @@ class Page:
         call = body.call(body.name("id"))
         if (tool := self._tools.get(call.name)) is None:
             raise BadRequest(f"there is no tool {call.name}", 404, code="no_such_tool", field="name")
-        session = await self.finder.known(caller, name)
-        try:
+        async with self.finder.leading(caller, name) as session:
             succeeded, text = await tool.answer(call.arguments)
             if not succeeded and not session.over:
                 session.note("refused", call.name, {"id": call.id, "text": text})
                 await self.finder.keep(session)
-        finally:
-            await self.finder.release(session)
         return json_answer({"succeeded": succeeded, "text": text})
 
     # -- memories ------------------------------------------------------------------------------------------------------

@@ -15,8 +15,8 @@ import re
 import secrets
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from hashlib import blake2b
 
@@ -50,11 +50,19 @@ class SessionFinder:
         return await self.known(caller, name)
 
     async def known(self, caller: Caller, name: str) -> Session:
-        """A session that is in progress."""
         raise NotImplementedError
 
     async def release(self, session: Session) -> None:
         """Release a session after a request. Call this once for each session that `find` or `known` returned."""
+
+    @asynccontextmanager
+    async def leading(self, caller: Caller, name: str) -> AsyncIterator[Session]:
+        """A session that is in progress, for the block."""
+        session = await self.known(caller, name)
+        try:
+            yield session
+        finally:
+            await self.release(session)
 
     async def keep(self, session: Session, messages: Sequence[Message] = (), reply: Reply | None = None) -> None:
         """Record what is new in a session. With a reply, remember whose it is."""
@@ -208,7 +216,6 @@ def no_such_session() -> BadRequest:
 
 
 def is_unnamed(session: Session) -> bool:
-    """Whether a session is found by its conversation."""
     return session.name.rpartition(":")[2].startswith(_UNNAMED)
 
 
