@@ -166,7 +166,6 @@ def _rewrite(user: str, folder: Path) -> int:
 
 
 def _out_of_memories(user: str, root: Path, given: dict[str, Any], told: Forgotten) -> None:
-    """Let the memories and reward models of a record, or of a spec, forget a person."""
     from .live import opened
 
     live: LiveRun = opened(root, **given)

@@ -117,7 +117,6 @@ def _spec(
 async def _asked_again(
     live: LiveRun, episodes: list[Episode], variant: Variant
 ) -> tuple[list[tuple[Episode, Episode]], list[str]]:
-    """The recorded sessions, each with the new one, and what went wrong."""
     from agentfw.request import Action
 
     failures, places = list[str](), asyncio.Semaphore(_AT_ONCE)

@@ -72,7 +72,6 @@ def usage(
 
 
 def ledger_of(live: LiveRun) -> Ledger:
-    """Where a gateway counts what it spends."""
     choice = next((one for one in live.assembly.spec.hooks if one.name == "budget"), None)
     return Ledger(getattr(choice and choice.checked, "ledger", "") or live.folder.path.parent / FILE)
 
@@ -83,7 +82,6 @@ def total(rows: Sequence[Row]) -> Row:
 
 
 def told(by: str, since: str, rows: Sequence[Row]) -> dict[str, Any]:
-    """The rows as JSON values."""
     shown = [{**row._asdict(), "tokens": row.tokens} for row in (*rows, total(rows))]
     return {"by": by, "since": since or None, "rows": shown[:-1], "total": shown[-1]}
 
@@ -108,7 +106,6 @@ class SpentFigures:
 
 
 async def spent(ledger: Ledger, request: Request) -> Response:
-    """`GET /usage`."""
     from ..protocols import BadRequest, Body
     from .handling import caller_of, json_answer
 

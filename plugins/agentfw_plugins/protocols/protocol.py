@@ -44,7 +44,6 @@ class BadRequest(Exception):
         super().__init__(message)
         self.message, self.status, self.code, self.field, self.kind = message, status, code, field, kind
         self.headers = dict(headers or {})
-        """Headers of the answer."""
         self.passed = passed
         """The body of an upstream's refusal, as it came."""
 
@@ -278,8 +277,6 @@ class StreamReader:
 
 
 class StreamWriter:
-    """Writes one streamed answer."""
-
     def __init__(self, body: Body) -> None:
         self.body = body
         """The request."""
@@ -291,7 +288,6 @@ class StreamWriter:
         raise NotImplementedError
 
     def end(self) -> Iterator[bytes]:
-        """The events of the end."""
         raise NotImplementedError
 
 

@@ -35,7 +35,6 @@ class Look:
     ratings: Sequence[Rating]
     user: str = ""
     has: Version | None = None
-    """The version of their own that a user is served."""
     trains: bool = True
     """Whether one is trained. Else the one that the user has is tested."""
     adapter: Path | None = None

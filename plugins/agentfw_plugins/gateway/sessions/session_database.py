@@ -142,7 +142,6 @@ class SessionDatabase:
                 os.close(os.open(str(url.database), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         words = "(julianday('now') - 2440587.5) * 86400.0" if self.is_file else "extract(epoch from clock_timestamp())"
         self.clock: sa.ColumnElement[float] = sa.literal_column(words, sa.Float)
-        """The database's time, in a statement."""
         options: dict[str, Any] = {"connect_args": {"timeout": 60}} if self.is_file else {"max_overflow": 0}
         # A connection that the server has closed meanwhile is replaced, so a failover ends no gateway.
         self.breaks = 0

@@ -46,8 +46,6 @@ _IS_UNHEARD = (SESSIONS.c.heard < SESSIONS.c.said) & SESSIONS.c.ended.is_(None)
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A session as the store has it."""
-
     number: int
     """Unique among all sessions of the store."""
     first: str
@@ -57,7 +55,6 @@ class Shared:
     version: int
     """Number of pieces of news."""
     finish: str = ""
-    """How it ended, if it did."""
     unheard: int = 0
     """The version up to which something was said that, as far as the store was told, no memory has heard. Or 0."""
     is_taken: bool = True
@@ -80,14 +77,11 @@ class Gateways(NamedTuple):
 
 
 class SessionStore:
-    """The sessions of all gateways on one database, as one of the gateways sees them."""
-
     def __init__(
         self, address: str, *, lease: float = LEASE, settings: Mapping[str, Any] = MappingProxyType({})
     ) -> None:
         self.lease, self.settings = lease, dict(settings)
         self.holder = new_holder()
-        """Names this gateway."""
         self.database = SessionDatabase(address, asks_first=False)
         self._now = self.database.clock
         left = select(SESSIONS.c.number).where(SESSIONS.c.hearer == GATEWAYS.c.name, _IS_UNHEARD).exists()
@@ -268,9 +262,7 @@ class Chosen(NamedTuple):
     before: float | None = None
     """Not used since then, in seconds since 1970."""
     since: float | None = None
-    """Used since then."""
     rated: bool = False
-    """With feedback."""
 
     def condition(self) -> ColumnElement[bool]:
         conditions: list[ColumnElement[bool]] = [literal(True)]
@@ -288,8 +280,6 @@ class Chosen(NamedTuple):
 
 
 class SessionJournal:
-    """What the gateways of a store have recorded."""
-
     def __init__(self, database: str | SessionDatabase) -> None:
         """`database` is its address, or one that is open."""
         self.database = SessionDatabase(database) if isinstance(database, str) else database
@@ -330,7 +320,6 @@ class SessionJournal:
                     yield row.session, row.version, row.record
 
     def rated_so_far(self) -> int:
-        """A number that grows when something is rated."""
         asked = select(func.count() + func.coalesce(func.sum(SESSIONS.c.rated), 0)).where(SESSIONS.c.rated > 0)
         return int(self.database.rows(asked)[0][0])
 
@@ -358,7 +347,6 @@ class SessionJournal:
         return deleted, int(self.database.rows(left)[0][0])
 
     def _delete(self, wanted: ColumnElement[bool]) -> int:
-        """Delete sessions, but those that a gateway works on."""
         asked = select(SESSIONS.c.number, SESSIONS.c.first).where(wanted, _is_free(self.database)).limit(_PAGE)
         deleted = 0
         while True:

@@ -79,8 +79,6 @@ class _Known:
 
 @dataclass(eq=False)
 class _Said:
-    """Something that was said in a session."""
-
     number: int
     user: str
     version: int
@@ -168,7 +166,6 @@ class SharedSessionFinder(LiveSessionFinder):
             await asyncio.sleep(_PAUSE)
 
     async def _up_to_date(self, shared: Shared) -> Session:
-        """The session as the store has it."""
         session = self.live.sessions.get(shared.name)
         known = None if session is None else self._known.get(session)
         if session is not None and known is not None and known.version == shared.version:
@@ -291,7 +288,6 @@ class SharedSessionFinder(LiveSessionFinder):
                 )
 
     def _tell(self, what: str, words: str) -> None:
-        """Log something once."""
         if what not in self._told:
             self._told.add(what)
             logger.warning("%s", words)
@@ -313,7 +309,6 @@ class SharedSessionFinder(LiveSessionFinder):
                     self._unheard.append((said.number, said.user))
 
     async def _hear_left(self) -> None:
-        """Let the memories hear what was said at gateways that were killed."""
         while self._unheard:
             number, user = self._unheard[0]
             if version := await self._hear_rest(number):
@@ -384,8 +379,6 @@ class SharedSessionFinder(LiveSessionFinder):
 
 
 class SharedReading(Reading):
-    """The sessions of all gateways, for somebody who reads them."""
-
     def __init__(self, live: LiveRun, journal: SessionJournal) -> None:
         super().__init__(live)
         self.journal = journal
