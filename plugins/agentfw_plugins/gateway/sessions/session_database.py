@@ -220,7 +220,6 @@ def _plain(connection: Any, record: object) -> None:
     connection.execute("PRAGMA journal_mode=WAL")
 
 
-_LOOKS = 1.0  # seconds between two looks for changes
 _OF_KEYS = [KEYS.c[name] for name in Key.__dataclass_fields__]
 
 
@@ -250,13 +249,6 @@ class SharedKeys(Keys):
     def refresh(self) -> None:
         rows = self.database.rows(sa.select(*_OF_KEYS).order_by(KEYS.c.created, KEYS.c.name))
         self._known = {row.digest: Key(*tuple(row)) for row in rows}
-
-    async def follow(self) -> None:
-        """Look for changes, for ever."""
-        while True:
-            await asyncio.sleep(_LOOKS)
-            with suppress(UnreachableError):  # then no session can be led, either
-                await asyncio.to_thread(self.refresh)
 
     def insert(self, key: Key) -> None:
         try:

@@ -136,9 +136,8 @@ class SessionStore:
         try:
             with self.database.transaction(waits=False) as connection:
                 values = {"first": first, "again": again, "user": user, "version": 0, "finish": "", "used": self._now}
-                made = connection.execute(insert(SESSIONS).values(**values, holder=self.holder))
-                assert made.inserted_primary_key is not None
-                return Shared(made.inserted_primary_key[0], first, again, user, 0)
+                made = insert(SESSIONS).values(**values, holder=self.holder).returning(SESSIONS)
+                return _shared(connection.execute(made).one(), is_taken=True)
         except IntegrityError:
             return None
 
