@@ -1,6 +1,6 @@
 """`agentfw serve versions`, `rollback` and `forget-feedback`: what a gateway has learned, and how to take it back.
 
-A gateway that runs follows within a second. This module is imported for --help, so each command imports what it needs.
+A gateway that runs follows within a second.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Trains versions of a gateway's policy, and compares them with the served one by the answers that were held out.
 
-A training is that of `agentfw train --from RUN`. The copies of conversations that it needs are deleted with its room.
+A training is that of `agentfw train --from RUN`. The copies of conversations that it needs are deleted with the room.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ import math
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,17 +58,9 @@ class Look:
 
 class Making:
     def __init__(self, file: VersionFile, state: State, spec: Path | None) -> None:
-        self.file, self.state, self.spec = file, state, spec
+        self.file, self.state, self.spec, self.room = file, state, spec, file.folder / "training"
         self.host = Host.load()
         self.policy: Choice = policy_of_run(self.host, str(file.run), file.run.parent)
-
-    @contextmanager
-    def room(self) -> Iterator[Path]:
-        room = self.file.folder / "training"
-        try:
-            yield room
-        finally:
-            shutil.rmtree(room, ignore_errors=True)
 
     def values(self, ratings: Sequence[Rating], room: Path) -> dict[str, Any]:
         """The spec of a training on copies of these sessions alone, without the feedback that was taken out."""

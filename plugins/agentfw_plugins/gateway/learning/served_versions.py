@@ -92,11 +92,15 @@ class ServedVersions(Policy):
 
     async def generate(self, request: Request) -> Generation:
         async with self._of(request) as (policy, version):
-            return _named(await policy.generate(request), version)
+            generation = await policy.generate(request)
+            generation.version = version
+            return generation
 
     async def stream(self, request: Request, tell: Callable[[str], object]) -> Generation:
         async with self._of(request) as (policy, version):
-            return _named(await policy.stream(request, tell), version)
+            generation = await policy.stream(request, tell)
+            generation.version = version
+            return generation
 
     async def count_tokens(self, request: Request) -> int:
         return await self.base.count_tokens(request)
@@ -148,8 +152,3 @@ def check_learns(policy: Policy, name: str, owns: bool = False) -> None:
     if owns and kind.beside is Policy.beside:
         fix = "serve one that holds several, such as transformers, tiny or vllm, or leave --learn-own out"
         raise UsageError(f"the policy {name} holds one adapter at a time, so users can't have their own", fix=fix)
-
-
-def _named(generation: Generation, version: str) -> Generation:
-    generation.version = version
-    return generation

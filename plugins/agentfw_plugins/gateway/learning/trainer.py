@@ -26,6 +26,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import sys
 import threading
 from collections import defaultdict
@@ -77,13 +78,17 @@ def attempt(file: VersionFile, spec: Path | None = None) -> None:
     state = file.read()
     file.clear(state)
     ratings = read_ratings(file.episodes(), state.removals, state.metric)
-    if state.canary:
-        judge(file, ratings)
-    elif state.rebuild or fresh(ratings, state.seen) >= state.every:
-        _for_everybody(file, state, ratings, spec)
-    state = file.read()
-    if state.due and not state.canary:
-        asyncio.run(for_single_users(file, state, read_ratings(file.episodes(), state.removals, state.metric), spec))
+    try:
+        if state.canary:
+            judge(file, ratings)
+        elif state.rebuild or fresh(ratings, state.seen) >= state.every:
+            _for_everybody(file, state, ratings, spec)
+        state = file.read()
+        if state.due and not state.canary:
+            ratings = read_ratings(file.episodes(), state.removals, state.metric)
+            asyncio.run(for_single_users(file, state, ratings, spec))
+    finally:
+        shutil.rmtree(file.folder / "training", ignore_errors=True)
 
 
 def _for_everybody(file: VersionFile, state: State, ratings: Sequence[Rating], spec: Path | None) -> None:
@@ -142,12 +147,11 @@ async def _made(file: VersionFile, state: State, ratings: Sequence[Rating], spec
         if count < LEAST:
             raise UsageError(f"{counted(count, f'{kind} answer')} held out, and {LEAST} are needed to compare versions")
     making = Making(file, state, spec)
-    with making.room() as room:
-        await making.train(look, making.values(look.taught, room), room)
-        await making.compare([look])
-        is_better = look.comparison is not None and look.comparison.is_better()
-        outcome = REJECTED if not is_better else CANARY if state.share else SERVED
-        return making.version(state.next_number, look, outcome)
+    await making.train(look, making.values(look.taught, making.room), making.room)
+    await making.compare([look])
+    is_better = look.comparison is not None and look.comparison.is_better()
+    outcome = REJECTED if not is_better else CANARY if state.share else SERVED
+    return making.version(state.next_number, look, outcome)
 
 
 # -- single users ------------------------------------------------------------------------------------------------------
@@ -180,19 +184,18 @@ async def for_single_users(file: VersionFile, state: State, ratings: Sequence[Ra
     waiting = chosen(state, ratings)
     looks, made = waiting[:AT_ONCE], dict[str, Version]()
     making = Making(file, state, spec)
-    with making.room() as room:
-        try:
-            troubles = await _train(making, [one for one in looks if one.trains], room)
-            tested = [one for one in looks if one.adapter is not None or not one.trains]
-            await making.compare([one for one in tested if can_show(one.held_out)])
-        except AgentfwError as error:
-            with file.change() as now:
-                now.due, now.said = False, f"no version of a single user: {error.message}"
-            return
-        mark_better(looks)
-        for one in looks:
-            if one.is_better and one.trains:
-                made[one.user] = making.version(state.next_number + len(made), one, SERVED)
+    try:
+        troubles = await _train(making, [one for one in looks if one.trains])
+        tested = [one for one in looks if one.adapter is not None or not one.trains]
+        await making.compare([one for one in tested if can_show(one.held_out)])
+    except AgentfwError as error:
+        with file.change() as now:
+            now.due, now.said = False, f"no version of a single user: {error.message}"
+        return
+    mark_better(looks)
+    for one in looks:
+        if one.is_better and one.trains:
+            made[one.user] = making.version(state.next_number + len(made), one, SERVED)
     with file.change() as now:
         if now.removals != state.removals or now.served != state.served:
             now.look_at_own()  # what these were made from, or compared with, isn't so any more
@@ -204,14 +207,15 @@ async def for_single_users(file: VersionFile, state: State, ratings: Sequence[Ra
         now.said = "; ".join([f"{counted(len(looks), 'user')} looked at", *said, *troubles])
 
 
-async def _train(making: Making, looks: Sequence[Look], room: Path) -> list[str]:
+async def _train(making: Making, looks: Sequence[Look]) -> list[str]:
     troubles = list[str]()
     for place, one in enumerate(looks):
+        room = making.room / str(place)
         try:
-            values = making.values(one.taught, room / str(place))
+            values = making.values(one.taught, room)
             if making.trains_all(values):
                 return ["a version of a single user has to be an adapter, and this training is one of all weights"]
-            await making.train(one, values, room / str(place))
+            await making.train(one, values, room)
         except AgentfwError as error:  # the others are not concerned
             troubles.append(f"{one.user}: {error.message}")
     return troubles
