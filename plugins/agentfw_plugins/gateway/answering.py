@@ -346,16 +346,8 @@ class Answers:
         route = await self.models.route(protocol, given, body, request, model)
         told = told_by(Sent(request.headers, given.values, route.asked))
         self.count_masked(told.masked)
-        # A field that programs are known to put a session's id into is no user.
-        caller = caller_of(request, body, "" if told.program else route.asked.user)
-        if route.spoken is protocol and caller.key is not None:
-            protocol.refuse_foreign(body)
-        await self.callers.count(caller)
         name = request.path_params.get("session") or request.headers.get("x-agentfw-session", "") or told.session
-        if not request.state.needs_key:
-            caller = self.finder.asking(caller, name)
-        if not caller.user:  # whoever has this device
-            caller = caller.named("", told.user)
+        caller = await self._caller(protocol, request, body, route, told, name)
         comparison, variant = None if self._variants is None else self._variants.read(), Variant()
         if comparison is not None and not route.asked.plain:
             said = next((one.content for one in route.asked.messages if one.role == "user"), "")
@@ -406,6 +398,19 @@ class Answers:
             headers["x-agentfw-version"] = replies[0].turn.version
         route = answers[0].route
         return write(route.asked, route.spoken).whole(replies, {**headers, **self._answered_by(route)})
+
+    async def _caller(
+        self, protocol: Protocol, request: Request, body: Body, route: ModelRoute, told: Told, name: str
+    ) -> Caller:
+        """Who asks in the session of this name."""
+        # A field that programs are known to put a session's id into is no user.
+        caller = caller_of(request, body, "" if told.program else route.asked.user)
+        if route.spoken is protocol and caller.key is not None:
+            protocol.refuse_foreign(body)
+        await self.callers.count(caller)
+        if not request.state.needs_key:
+            caller = self.finder.asking(caller, name)
+        return caller if caller.user else caller.named("", told.user)  # whoever has this device
 
     async def _session(self, request: Request, caller: Caller, name: str, told: Told, asked: ChatRequest) -> Session:
         """The session that a request belongs to, which is a part of another one if a sub-agent asks."""

@@ -11,26 +11,22 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from agentfw.errors import MissingExtraError, nearest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from agentfw.errors import nearest
 
 from ..protocols import BadRequest, Body, Protocol, protocols
 from ..rewards.measured import METRIC_NAME
+from .answering import Answers
+from .endpoints import Endpoints
+from .handling import CHAT, Handler, body_of, caller_of, error_answer, guarded, json_answer
+from .health import Health
 from .learning.ratings import why_ignored
-
-try:
-    from starlette.applications import Starlette
-    from starlette.requests import Request
-    from starlette.responses import Response
-    from starlette.routing import Route
-
-    from .answering import Answers
-    from .endpoints import Endpoints
-    from .handling import CHAT, Handler, body_of, caller_of, error_answer, guarded, json_answer
-    from .health import Health
-    from .page import Page
-    from .spans import Spans
-except ImportError as error:
-    raise MissingExtraError("the gateway", "web", module=error.name or "") from None
+from .page import Page
+from .spans import Spans
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp

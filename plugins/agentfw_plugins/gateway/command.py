@@ -1,6 +1,6 @@
 """`agentfw serve` and `agentfw feedback`.
 
-This module is imported for --help, so each command imports what it needs.
+For --help, this module and those of its subcommands are imported, so each command imports what it needs.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 First the versions that learned from them are withdrawn, then their sessions are deleted, and last what the memories
 keep. So the same command goes on where one was killed. Others' records stay as they are, line by line.
-
-This module is imported for --help, so what it needs is imported where it is used.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 Each question is asked with the conversation as it was recorded up to it, so that answers can be compared one by one.
 Calls are not carried out. The answers are a run of their own, whose sessions have the names and numbers of the old
-ones, by which `agentfw view` puts the two beside each other. This module is imported for --help, so the command imports
-what it needs.
+ones, by which `agentfw view` puts the two beside each other.
 """
 
 from __future__ import annotations

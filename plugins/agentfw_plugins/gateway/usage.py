@@ -1,8 +1,7 @@
 """What was spent: `agentfw serve usage`, `GET /usage`, and the figures of tokens and money in `/metrics`.
 
 All three read the ledger (`hooks/ledger.py`), to which the hook `budget` of every gateway writes. A key of a user is
-told what was spent with it, and a request that names a user what theirs was. This module is imported for --help, so
-each command imports what it needs.
+told what was spent with it, and a request that names a user what theirs was.
 """
 
 from __future__ import annotations
