@@ -19,18 +19,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from agentfw.errors import (
-    AgentfwError,
-    BudgetSpentError,
-    EndpointError,
-    MissingExtraError,
-    PluginError,
-    RequestRefusedError,
-    StorageError,
-    UpstreamError,
-    UsageError,
-    in_words,
-)
+from agentfw import errors
+from agentfw.errors import AgentfwError, BudgetSpentError, MissingExtraError, UpstreamError, in_words
 from agentfw.turns.session import Reply
 
 from ..protocols import About, BadRequest, Body, ChatRequest, Malformed, Protocol
@@ -54,12 +44,12 @@ logger = logging.getLogger("agentfw.gateway.requests")
 """Each request. It never has what was said, an address's query or a header."""
 logger.propagate = False
 _STATUS: tuple[tuple[type[AgentfwError], int, str], ...] = (
-    (StorageError, 503, "not_recorded"),
-    (RequestRefusedError, 400, ""),
+    (errors.StorageError, 503, "not_recorded"),
+    (errors.RequestRefusedError, 400, ""),
     (BudgetSpentError, 429, "insufficient_quota"),
-    (EndpointError, 502, "policy_unreachable"),
-    (PluginError, 500, "policy_failed"),
-    (UsageError, 409, ""),
+    (errors.EndpointError, 502, "policy_unreachable"),
+    (errors.PluginError, 500, "policy_failed"),
+    (errors.UsageError, 409, ""),
     (AgentfwError, 400, ""),
 )
 """What an error is answered, by the first kind that it is. What is refused with 4xx would fail again."""

@@ -16,17 +16,7 @@ from agentfw.request import Sampling
 
 from . import completion
 from .completion import Json, event, objects, table, text
-from .protocol import (
-    BadRequest,
-    Body,
-    Malformed,
-    Protocol,
-    StreamReader,
-    StreamWriter,
-    chosen_in,
-    functions_of,
-    turns_of,
-)
+from .protocol import BadRequest, Body, Malformed, Protocol, StreamReader, StreamWriter, functions_of, turns_of
 
 _CONFIG = {
     "temperature": "temperature",
@@ -179,7 +169,7 @@ class Google(Protocol):
             declared = [{own: one[name] for name, own in names.items() if one.get(name)} for one in functions]
             body["tools"] = [{"functionDeclarations": declared}]
         if "tool_choice" in chat:
-            mode, name = chosen_in(chat)
+            mode, name = chat.chosen()
             chosen: Json = {"mode": {"auto": "AUTO", "none": "NONE"}.get(mode, "ANY")}
             body["toolConfig"] = {"functionCallingConfig": chosen | ({"allowedFunctionNames": [name]} if name else {})}
         config = {own: chat.values[name] for name, own in _CONFIG.items() if name in chat}

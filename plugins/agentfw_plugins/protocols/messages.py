@@ -8,17 +8,7 @@ from typing import Any
 
 from . import completion
 from .completion import Json, event, number, objects, table, text
-from .protocol import (
-    BadRequest,
-    Body,
-    Malformed,
-    Protocol,
-    StreamReader,
-    StreamWriter,
-    chosen_in,
-    functions_of,
-    turns_of,
-)
+from .protocol import BadRequest, Body, Malformed, Protocol, StreamReader, StreamWriter, functions_of, turns_of
 
 _FINISH = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
 _KINDS = {
@@ -206,7 +196,7 @@ class Messages(Protocol):
             empty = {"type": "object", "properties": {}}
             body["tools"] = [{"input_schema": one.pop("parameters", None) or empty, **one} for one in functions]
         if "tool_choice" in chat:
-            mode, name = chosen_in(chat)
+            mode, name = chat.chosen()
             kind = {"required": "any"}.get(mode, mode)
             body["tool_choice"] = {"type": "tool", "name": name} if name else {"type": kind}
         if "response_format" in chat:

@@ -39,12 +39,11 @@ class BadRequest(Exception):
         field: str = "",
         kind: str = "",
         headers: Mapping[str, str] | None = None,
-        passed: bytes = b"",
     ) -> None:
         super().__init__(message)
         self.message, self.status, self.code, self.field, self.kind = message, status, code, field, kind
         self.headers = dict(headers or {})
-        self.passed = passed
+        self.passed = b""
         """The body of an upstream's refusal, as it came."""
 
 
@@ -157,6 +156,13 @@ class Body:
             raise self.wrong("top_p", "must be more than 0")
         seed = None if seed is None else abs(seed)
         return Sampling(self.number("temperature", 0, 2), top_p, min(found, default=None), seed)
+
+    def chosen(self) -> tuple[str, str]:
+        """The `tool_choice` of a chat completion as its mode, and the name of the function that must be called."""
+        choice = self.values.get("tool_choice")
+        if isinstance(choice, str):
+            return choice, ""
+        return "required", text(table(table(choice).get("function")).get("name"))
 
     def refuse(self, neutral: Mapping[str, tuple[Any, ...]]) -> None:
         """Refuse what can't be done, by name. The values are those that change nothing, besides null."""
@@ -453,11 +459,3 @@ def turns_of(
 
 def functions_of(chat: Body) -> list[Json]:
     return [dict(tool.inner("function").values) for tool in chat.listed("tools")]
-
-
-def chosen_in(chat: Body) -> tuple[str, str]:
-    """The `tool_choice` of a chat completion as its mode, and the name of the function that must be called."""
-    choice = chat.values.get("tool_choice")
-    if isinstance(choice, str):
-        return choice, ""
-    return "required", text(table(table(choice).get("function")).get("name"))

@@ -7,7 +7,7 @@ from typing import Any
 
 from . import completion
 from .completion import Json, event, objects, table, text
-from .protocol import BadRequest, Body, Malformed, Protocol, StreamReader, StreamWriter, chosen_in, functions_of
+from .protocol import BadRequest, Body, Malformed, Protocol, StreamReader, StreamWriter, functions_of
 
 _ROLES = ("system", "developer", "user", "assistant")
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
@@ -250,7 +250,7 @@ class Responses(Protocol):
         if functions := functions_of(chat):
             body["tools"] = [{"type": "function", **function} for function in functions]
         if "tool_choice" in chat:
-            mode, name = chosen_in(chat)
+            mode, name = chat.chosen()
             body["tool_choice"] = {"type": "function", "name": name} if name else mode
         if "response_format" in chat:
             form = chat.inner("response_format").values

@@ -31,13 +31,7 @@ from ...view.index import Index
 from ..handling import Caller
 from ..reading import PAGE, Reading, listed
 from .session_database import SESSIONS, SharedKeys, UnreachableError
-from .session_finder import (
-    IDLE,
-    LiveSessionFinder,
-    answer_of,
-    digests_of,
-    is_unnamed,
-)
+from .session_finder import IDLE, LiveSessionFinder, answer_of, digests_of, is_unnamed
 from .session_store import Chosen, SessionJournal, SessionStore, Shared, joined
 
 logger = logging.getLogger(__name__)
