@@ -28,7 +28,7 @@ from agentfw.errors import MissingExtraError, StorageError
 from agentfw.turns.session import extended
 
 try:
-    from sqlalchemy import ColumnElement, Connection, Row, and_, delete, func, insert, literal, select, update
+    from sqlalchemy import ColumnElement, Row, and_, delete, func, insert, literal, select, update
     from sqlalchemy.exc import IntegrityError
 except ImportError as error:
     raise MissingExtraError("shared sessions", "replicas", module=error.name or "") from None
@@ -290,23 +290,14 @@ class SessionJournal:
     def versions(self, chosen: Chosen) -> Iterator[tuple[int, Episode]]:
         """The same, each with its version."""
         last = -1
-        while True:
-            with self.database.transaction() as connection:
-                asked = select(SESSIONS.c.number).where(chosen.condition(), SESSIONS.c.number > last)
-                numbers = list(connection.execute(asked.order_by(SESSIONS.c.number).limit(_PAGE)).scalars())
-                found = self._read(connection, numbers)
-            if not numbers:
-                return
-            last = numbers[-1]
-            yield from ((version, episode) for _, version, episode in found)
+        while rows := self._read(and_(chosen.condition(), SESSIONS.c.number > last), SESSIONS.c.number, _PAGE):
+            last = rows[-1][0].number
+            yield from ((row.version, episode) for row, episode in rows if episode is not None)
 
     def newest(self, wanted: Iterable[ColumnElement[bool]], most: int) -> list[tuple[Episode, float | None]]:
         """The newest sessions for which all this holds, with their rewards."""
-        with self.database.transaction() as connection:
-            asked = select(SESSIONS.c.number, SESSIONS.c.reward).where(*wanted).order_by(SESSIONS.c.number.desc())
-            rewards = {row.number: row.reward for row in connection.execute(asked.limit(most))}
-            found = {number: episode for number, _, episode in self._read(connection, list(rewards))}
-        return [(found[number], reward) for number, reward in rewards.items() if number in found]
+        rows = self._read(and_(literal(True), *wanted), SESSIONS.c.number.desc(), most)
+        return [(episode, row.reward) for row, episode in rows if episode is not None]
 
     def news(self, known: Mapping[int, int], most: int) -> Iterator[tuple[int, int, dict[str, Any]]]:
         """What is new in the newest sessions since these versions: number, version and record."""
@@ -361,12 +352,17 @@ class SessionJournal:
     def close(self) -> None:
         self.database.close()
 
-    def _read(self, connection: Connection, numbers: Sequence[int]) -> list[tuple[int, int, Episode]]:
-        """Some sessions, each behind its number and its version."""
-        asked = select(NEWS).where(NEWS.c.session.in_(numbers)).order_by(NEWS.c.session, NEWS.c.version)
-        of_sessions = groupby(connection.execute(asked).all(), lambda row: row.session)
-        found = [(number, list(news)) for number, news in of_sessions]
-        return [(number, rows[-1].version, joined(row.record for row in rows)) for number, rows in found]
+    def _read(
+        self, wanted: ColumnElement[bool], order: ColumnElement[int], most: int
+    ) -> list[tuple[Row[Any], Episode | None]]:
+        """Sessions, each with all that was said in it. None: nothing yet."""
+        with self.database.transaction() as connection:
+            rows = connection.execute(select(SESSIONS).where(wanted).order_by(order).limit(most)).all()
+            are_theirs = NEWS.c.session.in_([row.number for row in rows])
+            asked = select(NEWS).where(are_theirs).order_by(NEWS.c.session, NEWS.c.version)
+            of_sessions = groupby(connection.execute(asked).all(), lambda row: row.session)
+        episodes = {number: joined(row.record for row in news) for number, news in of_sessions}
+        return [(row, episodes.get(row.number)) for row in rows]
 
 
 def joined(news: Iterable[Mapping[str, Any]]) -> Episode:
