@@ -61,10 +61,6 @@ class Model:
     version: str = ""
     """The version of a training that it is. Empty for a model as it came."""
 
-    @property
-    def follows_schemas(self) -> bool:
-        return self.policy is not None and self.policy.follows_schemas
-
 
 class Models:
     def __init__(
@@ -128,7 +124,8 @@ class Models:
         if not model.forwards or model.policy is None:
             if protocol.plain and not (model.policy is not None and model.policy.continues):
                 raise no_text
-            asked = read_chat(protocol.read_request(body), follows_schemas=model.follows_schemas)
+            follows_schemas = model.policy is not None and model.policy.follows_schemas
+            asked = read_chat(protocol.read_request(body), follows_schemas=follows_schemas)
             return ModelRoute(model, replace(asked, plain=protocol.plain))
         # The server is asked in the protocol of the request, or in the first to which it can be translated.
         name = body.name("model")

@@ -135,7 +135,7 @@ class Endpoints:
                 raise BadRequest(words, code="unsupported_parameter")
             return await self._passed(request, given, model, model.policy, protocol, path)
         chat = protocol.read_request(Body({**body.values, **protocol.required}))
-        asked = read_chat(chat, follows_schemas=model.follows_schemas)
+        asked = read_chat(chat, follows_schemas=model.policy.follows_schemas)
         async with self._line.place(request.state.caller.client):
             count = await model.policy.count_tokens(Asking(asked.messages, asked.actions))
         return json_answer(protocol.write_count(count))
