@@ -19,7 +19,7 @@ from agentfw.request import Action, Sampling
 
 from ..models.conversation import conversation, function
 from . import completion
-from .completion import event, objects, table, text
+from .completion import Json, event, objects, table, text
 from .protocol import BETWEEN_PARTS, About, BadRequest, Body, Malformed, Protocol, StreamReader, StreamWriter
 
 if TYPE_CHECKING:
@@ -97,13 +97,13 @@ class ChatRequest:
 
 
 class _ChunkReader(StreamReader):
-    def read(self, found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def read(self, found: Json) -> Iterator[Json]:
         self.ended |= any(choice.get("finish_reason") for choice in objects(found.get("choices")))
         yield found
 
 
 class _ChunkWriter(StreamWriter):
-    def take(self, chunk: dict[str, Any]) -> Iterator[bytes]:
+    def take(self, chunk: Json) -> Iterator[bytes]:
         yield event(chunk)
 
     def end(self) -> Iterator[bytes]:
@@ -120,14 +120,14 @@ class ChatCompletions(Protocol):
     def read_request(self, body: Body) -> Body:
         return body
 
-    def write_request(self, chat: Body) -> dict[str, Any]:
+    def write_request(self, chat: Body) -> Json:
         messages = [dict(message.values) for message in chat.listed("messages")]
         for message in messages:  # most servers want text alone as text
             if isinstance(message.get("content"), list):
                 message["content"] = completion.text_alone(message["content"], BETWEEN_PARTS)
         return {**chat.values, "messages": messages}
 
-    def with_recalled(self, body: dict[str, Any], recalled: str) -> dict[str, Any]:
+    def with_recalled(self, body: Json, recalled: str) -> Json:
         messages = body.get("messages")
         if not isinstance(messages, list):
             return body
@@ -137,12 +137,12 @@ class ChatCompletions(Protocol):
         told = {**first, "content": completion.with_text(first.get("content"), recalled)}
         return {**body, "messages": [told, *messages[1:]]}
 
-    def read_answer(self, whole: Any) -> dict[str, Any]:
+    def read_answer(self, whole: Any) -> Json:
         if not isinstance(whole, dict):
             raise Malformed("the answer is not a JSON object")
         return whole
 
-    def write_answer(self, reply: dict[str, Any], body: Body) -> dict[str, Any]:
+    def write_answer(self, reply: Json, body: Body) -> Json:
         return reply
 
 
@@ -150,14 +150,14 @@ class ChatCompletions(Protocol):
 
 
 class _ContinuationReader(StreamReader):
-    def read(self, found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def read(self, found: Json) -> Iterator[Json]:
         choices = [_as_chat(choice, "delta") for choice in objects(found.get("choices"))]
         self.ended |= any(choice.get("finish_reason") for choice in choices)
         yield {**found, "choices": choices}
 
 
 class _ContinuationWriter(StreamWriter):
-    def take(self, chunk: dict[str, Any]) -> Iterator[bytes]:
+    def take(self, chunk: Json) -> Iterator[bytes]:
         choice = completion.choice_of(chunk)
         if choice or chunk.get("usage"):
             yield event(_completion(chunk, [_from_chat(choice, choice["delta"])] if choice else []))
@@ -185,18 +185,18 @@ class Completions(ChatCompletions):
         messages = [{"role": "user", "content": prompt}]
         return Body({**values, **limit, "messages": messages}, lenient=body.lenient)
 
-    def write_request(self, chat: Body) -> dict[str, Any]:
+    def write_request(self, chat: Body) -> Json:
         raise chat.unsupported("messages", "can't be answered by a server that only goes on with a text")
 
-    def with_recalled(self, body: dict[str, Any], recalled: str) -> dict[str, Any]:
+    def with_recalled(self, body: Json, recalled: str) -> Json:
         return body  # a text has no place for it
 
-    def read_answer(self, whole: Any) -> dict[str, Any]:
+    def read_answer(self, whole: Any) -> Json:
         if not isinstance(table(whole).get("choices"), list):
             raise Malformed("the answer has no choices")
         return {**whole, "choices": [_as_chat(choice, "message") for choice in objects(whole["choices"])]}
 
-    def write_answer(self, reply: dict[str, Any], body: Body) -> dict[str, Any]:
+    def write_answer(self, reply: Json, body: Body) -> Json:
         return _completion(reply, [_from_chat(choice, choice["message"]) for choice in reply["choices"]])
 
 
@@ -207,17 +207,17 @@ class Embeddings(Protocol):
     converses, is_of_openai = False, True
 
 
-def _completion(reply: dict[str, Any], choices: list[dict[str, Any]]) -> dict[str, Any]:
+def _completion(reply: Json, choices: list[Json]) -> Json:
     name = f"cmpl-{str(reply.get('id', '')).removeprefix('chatcmpl-')}"
     return {**reply, "id": name, "object": "text_completion", "choices": choices}
 
 
-def _from_chat(choice: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
+def _from_chat(choice: Json, said: Json) -> Json:
     kept = {name: value for name, value in choice.items() if name not in ("message", "delta")}
     return {**kept, "text": said.get("content") or "", "logprobs": None}
 
 
-def _as_chat(choice: dict[str, Any], key: str) -> dict[str, Any]:
+def _as_chat(choice: Json, key: str) -> Json:
     """The choice of a completion as that of a chat completion. Its logprobs have another format."""
     return {**choice, key: {"content": text(choice.get("text"))}, "logprobs": None}
 
@@ -337,9 +337,9 @@ def _parts(body: Body) -> tuple[str, ...]:
     return tuple(text for text in texts if isinstance(text, str))
 
 
-def write_chat(request: Request, *, native: bool) -> dict[str, Any]:
+def write_chat(request: Request, *, native: bool) -> Json:
     """The fields of a request to a server that depend on the turn. Tools are offered, or else described (`native`)."""
-    body: dict[str, Any] = {"messages": conversation(request.messages, request.actions, native=native)}
+    body: Json = {"messages": conversation(request.messages, request.actions, native=native)}
     if request.actions and native:
         body["tools"] = [function(action) for action in request.actions]
     for name in ("temperature", "top_p", "max_tokens", "seed"):
@@ -354,10 +354,10 @@ def write_chat(request: Request, *, native: bool) -> dict[str, Any]:
 # -- answers -----------------------------------------------------------------------------------------------------------
 
 
-def write_completion(replies: Sequence[Reply], asked: ChatRequest, about: About) -> dict[str, Any]:
+def write_completion(replies: Sequence[Reply], asked: ChatRequest, about: About) -> Json:
     choices = []
     for index, reply in enumerate(replies):
-        message: dict[str, Any] = {"role": "assistant", "content": reply.text or (None if reply.calls else "")}
+        message: Json = {"role": "assistant", "content": reply.text or (None if reply.calls else "")}
         if reply.calls:
             message["tool_calls"] = [completion.call_of(call.id, call.name, arguments(call)) for call in reply.calls]
         choice = {"index": index, "message": message, "finish_reason": _FINISH[reply.finish]}
@@ -366,7 +366,7 @@ def write_completion(replies: Sequence[Reply], asked: ChatRequest, about: About)
     return headed(answer, "chat.completion", about)
 
 
-def last_chunks(reply: Reply, asked: ChatRequest) -> Iterator[dict[str, Any]]:
+def last_chunks(reply: Reply, asked: ChatRequest) -> Iterator[Json]:
     """What follows on the text of a streamed answer."""
     for index, call in enumerate(reply.calls):
         yield completion.chunk_of(
@@ -382,10 +382,10 @@ def arguments(call: Call) -> str:
     return json.dumps(dict(call.arguments), ensure_ascii=False)
 
 
-def _exact_tokens(reply: Reply, asked: ChatRequest) -> dict[str, Any]:
+def _exact_tokens(reply: Reply, asked: ChatRequest) -> Json:
     """The exact tokens, for whoever asks for them."""
     turn = reply.turn
-    found: dict[str, Any] = {}
+    found: Json = {}
     if asked.with_tokens and turn.token_ids:
         found = {"token_ids": turn.token_ids, "prompt_token_ids": turn.prompt_ids}
     if asked.with_logprobs and turn.logprobs:
@@ -398,13 +398,13 @@ def _exact_tokens(reply: Reply, asked: ChatRequest) -> dict[str, Any]:
     return found
 
 
-def headed(reply: dict[str, Any], kind: str, about: About) -> dict[str, Any]:
+def headed(reply: Json, kind: str, about: About) -> Json:
     """An answer, or a chunk, with what it says of itself, which a server's may say already."""
     head = {"id": f"chatcmpl-{about.id}", "object": kind, "created": about.created, "model": about.model}
     return {**head, **{name: value for name, value in reply.items() if value is not None}}
 
 
-def _usage(replies: Sequence[Reply]) -> dict[str, Any]:
+def _usage(replies: Sequence[Reply]) -> Json:
     """The tokens of the prompt, those of them that were cached, and those of all answers."""
     turn, turns = replies[0].turn, [reply.turn for reply in replies]
     prompt = len(turn.prompt_ids) if turn.usage.prompt is None else turn.usage.prompt
