@@ -21,8 +21,6 @@ from ..hooks.ledger import FILE, GROUPS, Ledger, Row
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
-    from starlette.requests import Request
-    from starlette.responses import Response
 
     from agentfw.runs import LiveRun
 
@@ -102,20 +100,3 @@ class SpentFigures:
             for kind in ("prompt", "cached", "written", "sampled"):
                 tokens.add_metric([row.name, kind], getattr(row, kind))
         yield from (cost, tokens)
-
-
-async def spent(ledger: Ledger, request: Request) -> Response:
-    from ..protocols import BadRequest, Body
-    from .handling import caller_of, json_answer
-
-    caller = caller_of(request, Body({}))
-    by, since = request.query_params.get("by", "model"), request.query_params.get("since", "")
-    if by not in GROUPS:
-        raise BadRequest(f"by must be one of {', '.join(GROUPS)}", field="by")
-    try:
-        since = datetime.strptime(since, "%Y-%m-%d").date().isoformat() if since else ""
-    except ValueError:
-        raise BadRequest("since must be a day, such as 2026-11-01", field="since") from None
-    key = caller.key.name if caller.key is not None else None
-    rows = ledger.report(by, since=since, user=caller.user or None, key=key)
-    return json_answer(told(by, since, rows), headers={"cache-control": "no-store"})
