@@ -24,9 +24,9 @@ from agentfw.request import Forwarded
 from agentfw.turns.session import Reply
 
 from ..protocols import About, BadRequest, Body, ChatRequest, Protocol, protocols
-from ..protocols.chat import ChatCompletions, read_chat, recorded
+from ..protocols.chat import read_chat, recorded
 from ..view.index_rows import PART_OF
-from .handling import Caller, Callers, HungUp, Writing, body_of, caller_of, problem_of_error, until_gone
+from .handling import CHAT, Caller, Callers, HungUp, Writing, body_of, caller_of, problem_of_error, until_gone
 from .learning.learning import Learning
 from .profiles import Sent, Told, told_by
 from .sessions.session_finder import SESSION_NAME, SessionFinder
@@ -119,11 +119,9 @@ class Models:
 
     async def route(self, protocol: Protocol, given: Body, body: Body, request: Request, model: Model) -> ModelRoute:
         """How a model is asked. What it can't do is refused."""
-        words = f"{protocol.name} is not supported by this policy: it can't go on with a text"
-        no_text = BadRequest(words, code="unsupported_parameter")
         if not model.forwards or model.policy is None:
             if protocol.plain and not (model.policy is not None and model.policy.continues):
-                raise no_text
+                raise _no_text(protocol)
             follows_schemas = model.policy is not None and model.policy.follows_schemas
             asked = read_chat(protocol.read_request(body), follows_schemas=follows_schemas)
             return ModelRoute(model, replace(asked, plain=protocol.plain))
@@ -135,18 +133,18 @@ class Models:
                 break
         else:
             if protocol.plain:
-                raise no_text
+                raise _no_text(protocol)
             raise BadRequest("the model's server speaks no known protocol", 502)
         if spoken is protocol:
             asked = replace(recorded(protocol, body), plain=protocol.plain)
-            path = protocol.stream_path if asked.stream and protocol.stream_path else protocol.path
-            return ModelRoute(model, asked, self.forwarded(model, protocol, path, name, given, request), spoken)
-        chat = protocol.read_request(body)
-        asked = recorded(ChatCompletions(), chat)
+        else:
+            chat = protocol.read_request(body)
+            asked, given = recorded(CHAT, chat), Body(spoken.write_request(chat))
         path = spoken.stream_path if asked.stream and spoken.stream_path else spoken.path
-        forwarded = self.forwarded(model, spoken, path, name, Body(spoken.write_request(chat)), request)
-        query = f"?{path.partition('?')[2]}" if "?" in path else ""
-        return ModelRoute(model, asked, replace(forwarded, query=query), spoken)
+        forwarded = self.forwarded(model, spoken, path, name, given, request)
+        if spoken is not protocol:  # what else the program's address asks is in another protocol
+            forwarded = replace(forwarded, query=f"?{path.partition('?')[2]}" if "?" in path else "")
+        return ModelRoute(model, asked, forwarded, spoken)
 
     def key_for(self, request: Request) -> Literal["own", "either", "callers"]:
         """Whose key a request is passed on with. A key of the gateway, which there may be by now, never leaves it."""
@@ -161,6 +159,11 @@ class Models:
             name, values = "", {key: value for key, value in values.items() if key != "model"}
         path, query, headers = path.partition("?")[0], query_of(request), {**request.headers}
         return Forwarded(values, protocol.name, path, name, query, body.raw, headers, key=self.key_for(request))
+
+
+def _no_text(protocol: Protocol) -> BadRequest:
+    words = f"{protocol.name} is not supported by this policy: it can't go on with a text"
+    return BadRequest(words, code="unsupported_parameter")
 
 
 def query_of(request: Request) -> str:
