@@ -40,9 +40,8 @@ from additions import folder_of
 
 from agentfw_benchmarks import Options, difference_of, tell, triple_of
 from agentfw_benchmarks.gateways import serve
-from agentfw_plugins.gateway.learning.making import Making
 from agentfw_plugins.gateway.learning.ratings import Rating, fresh, read_ratings
-from agentfw_plugins.gateway.learning.trainer import attempt
+from agentfw_plugins.gateway.learning.trainer import Making, attempt
 from agentfw_plugins.gateway.learning.version_file import VersionFile, named
 
 SHOWN = """Question: What do cows eat?

@@ -18,8 +18,8 @@ hook, learner, optimizer, policy, reward, tool, tracker = (
 
 REGISTRATION = Registration(
     environments=[
-        component("chat", "gateway.environment:Sessions", "A person who talks with `agentfw chat`", settings=""),
-        component("sessions", "gateway.environment:Sessions", "Whoever talks with `agentfw serve`", settings=""),
+        component("chat", "gateway.sessions:Sessions", "A person who talks with `agentfw chat`", settings=""),
+        component("sessions", "gateway.sessions:Sessions", "Whoever talks with `agentfw serve`", settings=""),
     ],
     hooks=[
         hook("approve", "approve:Approve", "Asks a person before the named tools are called"),

@@ -1,4 +1,4 @@
-"""The models of a gateway, the answers that they are giving, and the line in which requests wait for them.
+"""Answers requests: which model is asked and how, in whose session, and the line in which requests wait for it.
 
 An answer waits in the line, is asked of the policy, and is recorded. Whoever asked may hang up: then the line is left,
 or the policy is told to stop, and what it had said by then stays in the record. An answer that the policy has given is
@@ -9,36 +9,41 @@ from __future__ import annotations
 
 import asyncio
 import math
+import secrets
 import time
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from functools import partial
+from typing import Literal, NamedTuple
 
 from agentfw import Policy, Session
-from agentfw.boundary.settings_input import marked_keys
-from agentfw.errors import AgentfwError, BudgetSpentError, EndpointError, UpstreamError
+from agentfw.errors import AgentfwError, BudgetSpentError, EndpointError, MissingExtraError, UpstreamError
 from agentfw.request import Forwarded
-from agentfw.runs import Choice, LiveRun
-from agentfw.settings import VERSION
 from agentfw.turns.session import Reply
 
-from ..models.checkpoint import version_name
-from ..protocols import BadRequest, Body, ChatRequest, Protocol
-from .handling import Caller
-from .profiles import Told
-from .sessions.session_finder import SessionFinder
-from .variants import Variant
+from ..protocols import About, BadRequest, Body, ChatRequest, Protocol, protocols
+from ..protocols.chat import read_chat, recorded
+from ..view.index_rows import PART_OF
+from .handling import CHAT, Caller, Callers, HungUp, Writing, body_of, caller_of, problem_of_error, until_gone
+from .learning.learning import Learning
+from .profiles import Sent, Told, told_by
+from .sessions.session_finder import SESSION_NAME, SessionFinder
+from .variants import NOTE, Variant, VariantFile
 
-if TYPE_CHECKING:
+try:
     from starlette.requests import Request
+    from starlette.responses import Response, StreamingResponse
+except ImportError as error:
+    raise MissingExtraError("the gateway", "web", module=error.name or "") from None
 
 OWN = "agentfw"
 """What the policy of the run can always be called."""
 _PRIVATE = ("user=", "key=")  # parameters of an address that are for the gateway
 _LONGEST_ADVICE = 60  # seconds
+_SUB_AGENT, _PARENT = "x-claude-code-agent-id", "x-parent-session-id"
+"""Headers of Claude Code, which has the session of the agent that it works for, and of opencode, which has its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +60,6 @@ class Model:
     """The protocol of its server, if requests are passed on."""
     version: str = ""
     """The version of a training that it is. Empty for a model as it came."""
-
-    @property
-    def follows_schemas(self) -> bool:
-        return self.policy is not None and self.policy.follows_schemas
 
 
 class Models:
@@ -116,6 +117,35 @@ class Models:
             raise BadRequest(words, 404, code="model_not_found", field="model")
         return self.own
 
+    async def route(self, protocol: Protocol, given: Body, body: Body, request: Request, model: Model) -> ModelRoute:
+        """How a model is asked. What it can't do is refused."""
+        if not model.forwards or model.policy is None:
+            if protocol.plain and not (model.policy is not None and model.policy.continues):
+                raise _no_text(protocol)
+            follows_schemas = model.policy is not None and model.policy.follows_schemas
+            asked = read_chat(protocol.read_request(body), follows_schemas=follows_schemas)
+            return ModelRoute(model, replace(asked, plain=protocol.plain))
+        # The server is asked in the protocol of the request, or in the first to which it can be translated.
+        name = body.name("model")
+        others = [one for one in protocols().values() if one.converses and not (one.plain or protocol.plain)]
+        for spoken in (protocol, *others):
+            if await model.policy.speaks(spoken.name, name):
+                break
+        else:
+            if protocol.plain:
+                raise _no_text(protocol)
+            raise BadRequest("the model's server speaks no known protocol", 502)
+        if spoken is protocol:
+            asked = replace(recorded(protocol, body), plain=protocol.plain)
+        else:
+            chat = protocol.read_request(body)
+            asked, given = recorded(CHAT, chat), Body(spoken.write_request(chat))
+        path = spoken.stream_path if asked.stream and spoken.stream_path else spoken.path
+        forwarded = self.forwarded(model, spoken, path, name, given, request)
+        if spoken is not protocol:  # what else the program's address asks is in another protocol
+            forwarded = replace(forwarded, query=f"?{path.partition('?')[2]}" if "?" in path else "")
+        return ModelRoute(model, asked, forwarded, spoken)
+
     def key_for(self, request: Request) -> Literal["own", "either", "callers"]:
         """Whose key a request is passed on with. A key of the gateway, which there may be by now, never leaves it."""
         return "own" if self.key == "either" and request.state.needs_key else self.key
@@ -131,6 +161,11 @@ class Models:
         return Forwarded(values, protocol.name, path, name, query, body.raw, headers, key=self.key_for(request))
 
 
+def _no_text(protocol: Protocol) -> BadRequest:
+    words = f"{protocol.name} is not supported by this policy: it can't go on with a text"
+    return BadRequest(words, code="unsupported_parameter")
+
+
 def query_of(request: Request) -> str:
     query = [part for part in request.url.query.split("&") if part and not part.startswith(_PRIVATE)]
     return f"?{'&'.join(query)}" if query else ""
@@ -143,30 +178,6 @@ def is_away(error: AgentfwError) -> bool:
     return isinstance(error, EndpointError) and not isinstance(error, BudgetSpentError)
 
 
-def served_models(live: LiveRun, names: Sequence[str], key: Literal["own", "either", "callers"] = "own") -> Models:
-    """The models of a live run. `names` are those of its policy."""
-    assembly, spec = live.assembly, live.assembly.spec
-    # Where the gateway has to call tools of a memory itself, or a hook decides, it has to read each answer.
-    acts = assembly.decisions.reads or any(memory.overrides("tools") for memory in assembly.memories)
-
-    def model(choice: Choice, policy: Policy, name: str, fallback: str) -> Model:
-        protocol, served = str(getattr(choice.checked, "protocol", "")), version_folder(choice)
-        version, forwards = version_name(served) if served else "", policy.forwards and not acts
-        return Model(name, assembly.surrounded(policy, name), forwards, fallback, protocol, version)
-
-    own = model(spec.policy, assembly.policy, "", spec.fallback)
-    pairs = zip(spec.models, assembly.models.values(), strict=True)
-    others = [model(choice, policy, choice.alias, choice.fallback) for choice, policy in pairs]
-    return Models(own, others, names=names, known=spec.policy.name, key=key)
-
-
-def version_folder(choice: Choice) -> Path | None:
-    """The folder of the version of a training that a policy answers with."""
-    keys = marked_keys(type(choice.checked), VERSION) if choice.checked is not None else ()
-    found = [str(value) for key in keys if (value := getattr(choice.checked, key, ""))]
-    return Path(found[0]) if found else None
-
-
 class ModelRoute(NamedTuple):
     model: Model
     asked: ChatRequest
@@ -174,7 +185,6 @@ class ModelRoute(NamedTuple):
     spoken: Protocol | None = None
     """The protocol that the model's server is asked in, if the request is passed on."""
     remembers: bool = True
-    """Whether memories take part."""
 
     def varied(self, variant: Variant) -> ModelRoute:
         """The same as a variant has it, which is of this model: with its prompt in the system message."""
@@ -185,42 +195,35 @@ class ModelRoute(NamedTuple):
         return self._replace(asked=asked, forwarded=forwarded, remembers=variant.remembers)
 
 
-Instead = Callable[[Model], Awaitable[ModelRoute | None]]
-"""How another model is asked if this one is away."""
-
-
-class HungUp(Exception):
-    """Nobody waits for this answer any more."""
-
-
 class AnswerInProgress:
     def __init__(
         self,
-        answers: AnswersInProgress,
+        answers: Answers,
         session: Session,
         caller: Caller,
         route: ModelRoute,
-        instead: Instead | None,
+        instead: Callable[[Model], Awaitable[ModelRoute | None]] | None,
         told: Told,
     ) -> None:
-        """`told` is what the request says of its user."""
+        """`instead` says how another model is asked if this one is away, and `told` what the request says of its user.
+
+        The answer goes on whether or not anybody waits for it.
+        """
         self._answers, self.session, self._caller = answers, session, caller
         self.route, self._instead, self._told = route, instead, told
-        self._can_stop, self._began = True, time.monotonic()
+        self._can_stop, self._started = True, time.monotonic()
         self.hung_up, self.seconds = False, 0.0
         """Whether nobody waited for its end, and how long it took."""
         self.seconds_to_first: float | None = None
         """How long the first piece took, if it is streamed."""
-        self.told: asyncio.Queue[str | bytes | None] = asyncio.Queue()
+        self.pieces: asyncio.Queue[str | bytes | None] = asyncio.Queue()
         """The pieces of a streamed answer, or its lines if it is passed on; None is the end."""
         self.headers: dict[str, str] = {}
         """The headers of a stream that is passed on."""
         self.task = asyncio.create_task(self._run())
         self.task.add_done_callback(self._done)
-        answers.all.add(self)
 
     async def reply(self) -> Reply:
-        """Wait for the answer. It goes on if the waiting is cancelled."""
         try:
             return await asyncio.shield(self.task)
         except asyncio.CancelledError:
@@ -303,36 +306,196 @@ class AnswerInProgress:
 
     def _tell(self, piece: str | bytes) -> None:
         if self.seconds_to_first is None:
-            self.seconds_to_first = time.monotonic() - self._began
-        self.told.put_nowait(piece)
+            self.seconds_to_first = time.monotonic() - self._started
+        self.pieces.put_nowait(piece)
 
     def _done(self, task: asyncio.Task[Reply]) -> None:
-        self.seconds = time.monotonic() - self._began
-        self.told.put_nowait(None)
+        self.seconds = time.monotonic() - self._started
+        self.pieces.put_nowait(None)
         if not task.cancelled():
             task.exception()  # whoever asked may be gone, and an exception that nobody looks at is printed
-        self._answers.all.discard(self)
-        if self._answers.count is not None:
-            self._answers.count(self)
+        self._answers.count(self)
 
 
-class AnswersInProgress:
+class Answers:
     def __init__(
-        self, finder: SessionFinder, line: Line, count: Callable[[AnswerInProgress], object] | None = None
+        self,
+        finder: SessionFinder,
+        models: Models,
+        callers: Callers,
+        line: Line,
+        *,
+        learning: Learning | None = None,
+        variants: VariantFile | None = None,
     ) -> None:
-        """`count` is called with each answer that is over."""
-        self.finder, self.line, self.count = finder, line, count
-        self.all = set[AnswerInProgress]()
+        self.finder, self.models, self.callers, self.line = finder, models, callers, line
+        self.learning, self._variants = learning, variants
+        self.count: Callable[[AnswerInProgress], object] = lambda answer: None
+        """Called with each answer that is over."""
+        self.count_masked: Callable[[Mapping[str, int]], object] = lambda counts: None
+        """Called with the secrets that were masked in a request."""
+        self._noted: dict[str, tuple[float, str]] = {}
+        """When the comparison began whose variant was noted last in a session, and that variant."""
+        self._requests: dict[asyncio.Task[None], tuple[Session, list[AnswerInProgress]]] = {}
+        """Each request in progress: its session, which is released when all of its answers are done."""
+
+    async def answer(self, protocol: Protocol, request: Request, *, streams: bool = False) -> Response:
+        given = await body_of(request)
+        body = protocol.addressed(given, {**request.query_params, **request.path_params}, streams=streams)
+        model = self.models.find(body.name("model"), protocol.name)
+        route = await self.models.route(protocol, given, body, request, model)
+        told = told_by(Sent(request.headers, given.values, route.asked))
+        self.count_masked(told.masked)
+        name = request.path_params.get("session") or request.headers.get("x-agentfw-session", "") or told.session
+        caller = await self._caller(protocol, request, body, route, told, name)
+        comparison, variant = None if self._variants is None else self._variants.read(), Variant()
+        if comparison is not None and not route.asked.plain:
+            said = next((one.content for one in route.asked.messages if one.role == "user"), "")
+            variant = comparison.of(caller.user or f"session {name or said}", caller.space)
+            if variant.model:
+                body = Body({**body.values, "model": variant.model})
+                model = self.models.find(variant.model, protocol.name)
+                route = await self.models.route(protocol, given, body, request, model)
+            route = route.varied(variant)
+
+        async def instead(away: Model) -> ModelRoute | None:
+            if not away.fallback:
+                return None
+            other = self.models.others.get(away.fallback, self.models.own)
+            return (await self.models.route(protocol, given, body, request, other)).varied(variant)
+
+        session = await self._session(request, caller, name, told, route.asked)
+        answers: list[AnswerInProgress] = []
+        try:
+            headers = {"x-agentfw-session": session.name.removeprefix(caller.space)}
+            if comparison is not None:
+                headers["x-agentfw-variant"], noted = variant.name, (comparison.began, variant.name)
+                if self._noted.get(session.name) != noted:
+                    self._noted[session.name] = noted
+                    session.note("session", NOTE, {"began": comparison.began, "variant": variant.name})
+                if self.learning is not None:
+                    self.learning.served.pin(session.name, variant.version)
+            if self.learning is not None:
+                user = session.episode.task.user
+                headers["x-agentfw-version"] = self.learning.served.version_of(session.name, user)
+            for asked in route.asked.each():
+                goes_on = instead if route.asked.answers == 1 else None
+                answers.append(AnswerInProgress(self, session, caller, route._replace(asked=asked), goes_on, told))
+        finally:
+            attending = asyncio.create_task(self._attend(request, session, answers))
+            self._requests[attending] = session, answers
+            attending.add_done_callback(self._requests.pop)
+        about = About(f"{headers['x-agentfw-session']}-{secrets.token_hex(4)}", int(time.time()), route.asked.model)
+        write = partial(Writing, protocol, body, about)
+        try:
+            if route.asked.stream:
+                return await self._streamed(answers[0], write, headers)
+            replies = [await answer.reply() for answer in answers]
+        finally:
+            request.state.native = answers[0].route.spoken is protocol
+        headers["x-agentfw-turn"] = str(replies[0].turn.index)
+        if self.learning is not None:
+            headers["x-agentfw-version"] = replies[0].turn.version
+        route = answers[0].route
+        return write(route.asked, route.spoken).whole(replies, {**headers, **self._answered_by(route)})
+
+    async def _caller(
+        self, protocol: Protocol, request: Request, body: Body, route: ModelRoute, told: Told, name: str
+    ) -> Caller:
+        """Who asks in the session of this name."""
+        # A field that programs are known to put a session's id into is no user.
+        caller = caller_of(request, body, "" if told.program else route.asked.user)
+        if route.spoken is protocol and caller.key is not None:
+            protocol.refuse_foreign(body)
+        await self.callers.count(caller)
+        if not request.state.needs_key:
+            caller = self.finder.asking(caller, name)
+        return caller if caller.user else caller.named("", told.user)  # whoever has this device
+
+    async def _session(self, request: Request, caller: Caller, name: str, told: Told, asked: ChatRequest) -> Session:
+        """The session that a request belongs to, which is a part of another one if a sub-agent asks."""
+        agent, parent = request.headers.get(_SUB_AGENT, ""), request.headers.get(_PARENT, "")
+        if name and agent and SESSION_NAME.fullmatch(f"{name}.{agent}"):
+            name, parent = f"{name}.{agent}", name
+        elif name == parent or not SESSION_NAME.fullmatch(parent):
+            parent = ""
+        try:
+            session = await self.finder.find(caller, name, asked.messages)
+        except BadRequest as error:
+            if name != told.session or error.status not in (403, 410):
+                raise
+            # The program can't choose another name for a session that is over, or another user's.
+            session = await self.finder.find(caller, "", asked.messages)
+        if parent and not session.episode.turns:
+            session.note("session", PART_OF, {"session": parent})
+        return session
+
+    def _answered_by(self, route: ModelRoute) -> dict[str, str]:
+        """The headers that say which of several models answered, and which version of a training it is."""
+        headers = {"x-agentfw-model": route.model.name or OWN} if self.models.others else {}
+        if route.model.version and (self.learning is None or route.model.name):
+            headers["x-agentfw-version"] = route.model.version
+        return headers
+
+    async def _attend(self, request: Request, session: Session, answers: Sequence[AnswerInProgress]) -> None:
+        """Give answers up when their client hangs up, and release their session when all are done."""
+
+        def hung_up(_: object) -> None:
+            for answer in answers:
+                answer.give_up()
+
+        if answers:
+            watch = asyncio.create_task(until_gone(request))
+            watch.add_done_callback(hung_up)
+            await asyncio.wait([answer.task for answer in answers])
+            watch.cancel()
+        await self.finder.release(session)
+
+    async def _streamed(
+        self,
+        answer: AnswerInProgress,
+        write: Callable[[ChatRequest, Protocol | None], Writing],
+        headers: dict[str, str],
+    ) -> Response:
+        first = await answer.pieces.get()
+        writing = write(answer.route.asked, answer.route.spoken)
+        headers = {**headers, **self._answered_by(answer.route)}
+        if first is None:
+            reply = await answer.reply()  # a failure before the first word has a status code of its own
+            if reply.passed is not None:
+                return writing.whole([reply], headers)  # this server doesn't stream
+
+        async def events(piece: str | bytes | None) -> AsyncIterator[bytes]:
+            while piece is not None:
+                written = [*writing.piece(piece)]
+                # What has come by now goes out in one write.
+                while not answer.pieces.empty() and (piece := answer.pieces.get_nowait()) is not None:
+                    written += writing.piece(piece)
+                if written:
+                    yield b"".join(written)
+                if piece is not None:
+                    piece = await answer.pieces.get()
+            try:
+                reply = await answer.reply()
+            except AgentfwError as error:
+                yield writing.protocol.error_event(problem_of_error(error))
+                return
+            except HungUp:
+                return
+            for event in writing.end(reply):
+                yield event
+
+        headers = {**answer.headers, **headers}
+        return StreamingResponse(events(first), media_type="text/event-stream", headers=headers)
 
     async def finish(self, session: Session | None = None, *, seconds: float | None = None) -> None:
-        """Wait for the answers in progress, of one session or of all. Those that take longer are cut off."""
-        left = [answer for answer in self.all if session is None or answer.session is session]
+        """Wait for the requests in progress, of one session or of all. Answers that take longer are cut off."""
+        left = {task: answers for task, (of, answers) in self._requests.items() if session is None or of is session}
         if left:
-            _, late = await asyncio.wait([answer.task for answer in left], timeout=seconds)
-            for answer in left:
-                if answer.task in late:
-                    answer.give_up()
-            await asyncio.gather(*(answer.task for answer in left), return_exceptions=True)
+            _, late = await asyncio.wait(left, timeout=seconds)
+            for answer in (answer for task in late for answer in left[task]):
+                answer.give_up()
+            await asyncio.wait(left)
 
 
 class Line:

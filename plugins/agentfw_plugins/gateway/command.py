@@ -1,6 +1,6 @@
 """`agentfw serve` and `agentfw feedback`.
 
-This module is imported for --help, so each command imports what it needs.
+For --help, this module and those of its subcommands are imported, so each command imports what it needs.
 """
 
 from __future__ import annotations
@@ -222,12 +222,11 @@ def serve(
     """
     if context.invoked_subcommand is not None:
         return
-    from .answering import served_models
     from .handling import LOOPBACK
     from .health import log_as_json
     from .keys import is_weak
     from .learning.version_file import Wished
-    from .live import Limits, Stop, limits_of, opened, serve_until, until_free
+    from .live import Limits, Stop, limits_of, opened, serve_until, served_models, until_free
     from .start import Start, with_defaults
 
     if log is not None:

@@ -23,8 +23,8 @@ from agentfw.request import Forwarded
 
 from ..protocols import BadRequest, Body, Protocol
 from ..protocols.chat import read_chat, recorded
-from .answering import Line, Model, Models, query_of
-from .handling import Callers, body_of, bytes_of, caller_of, json_answer, until_gone
+from .answering import Answers, Model, query_of
+from .handling import body_of, bytes_of, caller_of, json_answer, until_gone
 
 _LISTING = 10.0  # seconds for a server's list of models
 _OF_KEYS = {
@@ -35,9 +35,8 @@ _OF_KEYS = {
 
 
 class Endpoints:
-    def __init__(self, models: Models, callers: Callers, line: Line) -> None:
-        self._models, self._callers, self._line = models, callers, line
-        self._passing = set[asyncio.Task[None]]()
+    def __init__(self, answers: Answers) -> None:
+        self._models, self._callers, self._line = answers.models, answers.callers, answers.line
 
     async def models(self, request: Request) -> Response:
         """The models that can be asked for: the gateway's own, and those of its server."""
@@ -87,22 +86,13 @@ class Endpoints:
             finally:
                 pieces.put_nowait(None)
 
-        async def stop() -> None:
-            """Stop when the client hangs up."""
-            watch = asyncio.create_task(until_gone(request))
-            await asyncio.wait([task, watch], return_when=asyncio.FIRST_COMPLETED)
-            task.cancel()
-            watch.cancel()
-
-        task = asyncio.create_task(passing())
-        watching = asyncio.create_task(stop())
-        self._passing.add(watching)
-        watching.add_done_callback(self._passing.discard)
+        task, watch = asyncio.create_task(passing()), asyncio.create_task(until_gone(request))
+        watch.add_done_callback(lambda _: task.cancel())
+        task.add_done_callback(lambda _: watch.cancel())
         either: list[asyncio.Future[Any]] = [task, began]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if not began.done():
             request.state.native = True  # the server's refusal is passed on as it is
-            await asyncio.wait([task])
             if task.cancelled():
                 return Response(status_code=400)  # nobody is there
             await task
@@ -145,7 +135,7 @@ class Endpoints:
                 raise BadRequest(words, code="unsupported_parameter")
             return await self._passed(request, given, model, model.policy, protocol, path)
         chat = protocol.read_request(Body({**body.values, **protocol.required}))
-        asked = read_chat(chat, follows_schemas=model.follows_schemas)
+        asked = read_chat(chat, follows_schemas=model.policy.follows_schemas)
         async with self._line.place(request.state.caller.client):
             count = await model.policy.count_tokens(Asking(asked.messages, asked.actions))
         return json_answer(protocol.write_count(count))

@@ -2,8 +2,6 @@
 
 First the versions that learned from them are withdrawn, then their sessions are deleted, and last what the memories
 keep. So the same command goes on where one was killed. Others' records stay as they are, line by line.
-
-This module is imported for --help, so what it needs is imported where it is used.
 """
 
 from __future__ import annotations
@@ -166,7 +164,6 @@ def _rewrite(user: str, folder: Path) -> int:
 
 
 def _out_of_memories(user: str, root: Path, given: dict[str, Any], told: Forgotten) -> None:
-    """Let the memories and reward models of a record, or of a spec, forget a person."""
     from .live import opened
 
     live: LiveRun = opened(root, **given)

@@ -10,34 +10,27 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import secrets
+import time
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from agentfw.errors import (
-    AgentfwError,
-    BudgetSpentError,
-    EndpointError,
-    MissingExtraError,
-    PluginError,
-    RequestRefusedError,
-    StorageError,
-    UpstreamError,
-    UsageError,
-)
+from agentfw import errors
+from agentfw.errors import AgentfwError, BudgetSpentError, MissingExtraError, UpstreamError, in_words
 from agentfw.turns.session import Reply
 
 from ..protocols import About, BadRequest, Body, ChatRequest, Malformed, Protocol
-from ..protocols.bodies import read_body
-from ..protocols.chat import Chunks, headed, write_completion
-from ..protocols.protocol import parsed, problem_of
+from ..protocols.chat import ChatCompletions, headed, last_chunks, write_completion
+from ..protocols.completion import chunk_of, parsed
+from ..protocols.protocol import problem_of, read_body
 from .keys import Key, Keys
 
 try:
-    from starlette.requests import Request
+    from starlette.requests import ClientDisconnect, Request
     from starlette.responses import Response
 except ImportError as error:
     raise MissingExtraError("the gateway", "web", module=error.name or "") from None
@@ -45,13 +38,18 @@ except ImportError as error:
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 LARGEST = 64_000_000
 """Bytes of a body, unpacked."""
+CHAT = ChatCompletions()
+Handler = Callable[[Request], Awaitable[Response]]
+logger = logging.getLogger("agentfw.gateway.requests")
+"""Each request. It never has what was said, an address's query or a header."""
+logger.propagate = False
 _STATUS: tuple[tuple[type[AgentfwError], int, str], ...] = (
-    (StorageError, 503, "not_recorded"),
-    (RequestRefusedError, 400, ""),
+    (errors.StorageError, 503, "not_recorded"),
+    (errors.RequestRefusedError, 400, ""),
     (BudgetSpentError, 429, "insufficient_quota"),
-    (EndpointError, 502, "policy_unreachable"),
-    (PluginError, 500, "policy_failed"),
-    (UsageError, 409, ""),
+    (errors.EndpointError, 502, "policy_unreachable"),
+    (errors.PluginError, 500, "policy_failed"),
+    (errors.UsageError, 409, ""),
     (AgentfwError, 400, ""),
 )
 """What an error is answered, by the first kind that it is. What is refused with 4xx would fail again."""
@@ -173,19 +171,21 @@ async def bytes_of(request: Request, most: int = LARGEST) -> bytes:
     """The body of a request, unpacked, of at most so many bytes."""
     parts, size = list[bytes](), 0
     async for part in request.stream():
-        size += len(part)
-        if size > most:
-            raise _too_large(most)
         parts.append(part)
+        if (size := size + len(part)) > most:
+            break
     raw = b"".join(parts)
     encodings = request.headers.get("content-encoding", "").lower().split(",")
     for name in reversed([part.strip() for part in encodings]):
-        if name not in ("", "identity"):
+        if name not in ("", "identity") and len(raw) <= most:
             raw = _unpacked(raw, name, most)
+    if len(raw) > most:
+        raise BadRequest(f"the body has more than {most:,} bytes", 413, code="body_too_large")
     return raw
 
 
 def _unpacked(raw: bytes, encoding: str, most: int) -> bytes:
+    """A body unpacked, or a little more of it than the most that it may have."""
     try:
         if encoding in ("gzip", "x-gzip", "deflate"):
             reader = zlib.decompressobj(zlib.MAX_WBITS | 32)  # either header
@@ -205,13 +205,11 @@ def _unpacked(raw: bytes, encoding: str, most: int) -> bytes:
         is_broken = True
     if is_broken:
         raise BadRequest(f"the body is not in {encoding}, as its header says", field="content-encoding")
-    if len(found) > most:
-        raise _too_large(most)
     return bytes(found)
 
 
-def _too_large(most: int) -> BadRequest:
-    return BadRequest(f"the body has more than {most:,} bytes", 413, code="body_too_large")
+class HungUp(Exception):
+    """Nobody waits for this answer any more."""
 
 
 async def until_gone(request: Request) -> None:
@@ -258,6 +256,57 @@ def problem_of_error(error: AgentfwError) -> BadRequest:
     return problem
 
 
+def guarded(
+    what: str,
+    handler: Handler,
+    callers: Callers,
+    count: Callable[[str, int, float], object] | None,
+    protocol: Protocol | None = None,
+    *,
+    needs_key: bool = True,
+    admits: bool = True,
+) -> Handler:
+    """The handler for whoever is let in. What it raises is answered in its protocol, and each request is counted."""
+    speaks = protocol or CHAT
+
+    async def handled(request: Request) -> Response:
+        request.state.needs_key = callers.needs_key
+        try:
+            if admits and (needs_key or not callers.needs_key):
+                request.state.caller = callers.admit(request, speaks.key_header)
+            return await handler(request)
+        except BadRequest as error:
+            problem = error
+        except AgentfwError as error:
+            problem = problem_of_error(error)
+        except (ClientDisconnect, HungUp):
+            return Response(status_code=400)
+        except Exception as error:
+            if not speaks.title:
+                raise
+            # It may be unable to word errors, too.
+            problem = BadRequest(f"{speaks.title} failed: {in_words(error)}", 500, code="protocol_failed")
+            logging.getLogger(__name__).warning("%s", problem.message, exc_info=True)
+            return error_answer(problem, CHAT, native=False)
+        # A server's refusal may be in the protocol of the request already.
+        return error_answer(problem, speaks, native=getattr(request.state, "native", False))
+
+    async def counted(request: Request) -> Response:
+        began = time.perf_counter()
+        answer = await handled(request)
+        status, seconds = answer.status_code, time.perf_counter() - began
+        if count is not None:
+            count(what, status, seconds)
+        if logger.isEnabledFor(logging.INFO):
+            client = getattr(getattr(request.state, "caller", None), "client", "")
+            figures = {"what": what, "status": status, "seconds": round(seconds, 4)}
+            figures |= {"session": request.path_params.get("session", ""), "client": client}
+            logger.info("request", extra={"figures": figures})
+        return answer
+
+    return counted
+
+
 class Writing:
     """Writes an answer in the protocol of its request.
 
@@ -271,7 +320,7 @@ class Writing:
         self.protocol, self._body, self._asked, self._about = protocol, body, asked, about
         self._spoken, self._native = spoken or protocol, spoken is protocol
         self._reader, self._writer = self._spoken.reader(), protocol.writer(body)
-        self._chunks, self._begun, self._broken = Chunks(asked, about), False, False
+        self._begun = self._broken = False
 
     def whole(self, replies: Sequence[Reply], headers: Mapping[str, str]) -> Response:
         if (passed := replies[0].passed) is None:
@@ -289,16 +338,14 @@ class Writing:
     def piece(self, piece: str | bytes) -> Iterator[bytes]:
         """The events of the next piece of the policy's text, or of the next line of a server's stream."""
         if isinstance(piece, str):
-            yield from self._written(self._start())
-            yield from self._written(self._chunks.text(piece))
+            yield from self._written([*self._start(), chunk_of({"content": piece})])
             return
         if self._native:
             yield piece
             return
         try:
             for line in () if self._broken else piece.splitlines():  # nothing follows an error
-                chunks = self._reader.take(line)
-                yield from self._written(headed(chunk, "chat.completion.chunk", self._about) for chunk in chunks)
+                yield from self._written(self._reader.take(line))
         except Malformed as error:
             self._broken = True
             yield self.protocol.error_event(problem_of(error.told or "the model's server sent a broken event"))
@@ -310,8 +357,7 @@ class Writing:
             except BadRequest as problem:
                 yield self.protocol.error_event(problem)
                 return
-            yield from self._written(self._start())
-            yield from self._written(self._chunks.end(reply))
+            yield from self._written([*self._start(), *last_chunks(reply, self._asked)])
         elif self._native or self._broken:
             return
         yield from self._writer.end()
@@ -319,11 +365,11 @@ class Writing:
     def _start(self) -> Iterator[dict[str, Any]]:
         if not self._begun:
             self._begun = True
-            yield from self._chunks.start()
+            yield chunk_of({"role": "assistant", "content": ""})
 
-    def _written(self, chunks: Iterator[dict[str, Any]]) -> Iterator[bytes]:
+    def _written(self, chunks: Iterable[dict[str, Any]]) -> Iterator[bytes]:
         for chunk in chunks:
-            yield from self._writer.take(chunk)
+            yield from self._writer.take(headed(chunk, "chat.completion.chunk", self._about))
 
     def _check(self, reply: Reply) -> None:
         if self._asked.must_call and not reply.calls:

@@ -16,7 +16,6 @@ from agentfw.errors import AgentfwError, MissingExtraError
 from agentfw.runs import LiveRun
 
 from ..protocols import BadRequest
-from ..protocols.chat import ChatCompletions
 from .usage import SpentFigures, ledger_of
 
 try:
@@ -25,7 +24,7 @@ try:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from .handling import error_answer, json_answer
+    from .handling import CHAT, error_answer, json_answer, logger
 except ImportError as error:
     raise MissingExtraError("the gateway", "web", module=error.name or "") from None
 
@@ -35,9 +34,6 @@ if TYPE_CHECKING:
     from .answering import AnswerInProgress, Line
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
-
-logger = logging.getLogger("agentfw.gateway.requests")
-logger.propagate = False
 
 
 class Front:
@@ -54,7 +50,7 @@ class Front:
         else:
             words, headers = "this gateway takes no requests yet: it is reading its record", {"retry-after": "1"}
             problem = BadRequest(words, 503, code="not_ready", headers=headers)
-            answer = error_answer(problem, ChatCompletions(), native=False)
+            answer = error_answer(problem, CHAT, native=False)
         await answer(scope, receive, send)
 
 

@@ -37,14 +37,12 @@ class Key:
 
 class Keys:
     place: str
-    """Where they are, in words."""
 
     def __init__(self) -> None:
         self._asked: dict[str, tuple[float, float]] = {}  # how many answers each key may still ask for, and as of when
 
     @property
     def exists(self) -> bool:
-        """Whether anybody has made keys here."""
         raise NotImplementedError
 
     def known(self) -> Mapping[str, Key]:

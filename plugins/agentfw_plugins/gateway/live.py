@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -12,12 +13,13 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
-from agentfw import Host, Session
-from agentfw.boundary.settings_input import parse_assignments
+from agentfw import Host, Policy, Session
+from agentfw.boundary.settings_input import marked_keys, parse_assignments
 from agentfw.errors import SettingsError, UsageError
 from agentfw.printing.out import shown_path
 from agentfw.runs import (
     Again,
+    Choice,
     LiveRun,
     SpecValues,
     apply_assignments,
@@ -27,9 +29,11 @@ from agentfw.runs import (
     policy_of_run,
     read_spec,
 )
+from agentfw.settings import VERSION
 
+from ..models.checkpoint import version_name
 from ..serving import serving
-from .answering import OWN, Line, served_models
+from .answering import OWN, Answers, Line, Model, Models
 from .app import Gateway
 from .handling import Callers
 from .health import Front, Health
@@ -140,6 +144,30 @@ def spec_values(
     return values
 
 
+def served_models(live: LiveRun, names: Sequence[str], key: Literal["own", "either", "callers"] = "own") -> Models:
+    """The models of a live run. `names` are those of its policy."""
+    assembly, spec = live.assembly, live.assembly.spec
+    # Where the gateway has to call tools of a memory itself, or a hook decides, it has to read each answer.
+    acts = assembly.decisions.reads or any(memory.overrides("tools") for memory in assembly.memories)
+
+    def model(choice: Choice, policy: Policy, name: str, fallback: str) -> Model:
+        protocol, served = str(getattr(choice.checked, "protocol", "")), version_folder(choice)
+        version, forwards = version_name(served) if served else "", policy.forwards and not acts
+        return Model(name, assembly.surrounded(policy, name), forwards, fallback, protocol, version)
+
+    own = model(spec.policy, assembly.policy, "", spec.fallback)
+    pairs = zip(spec.models, assembly.models.values(), strict=True)
+    others = [model(choice, policy, choice.alias, choice.fallback) for choice, policy in pairs]
+    return Models(own, others, names=names, known=spec.policy.name, key=key)
+
+
+def version_folder(choice: Choice) -> Path | None:
+    """The folder of the version of a training that a policy answers with."""
+    keys = marked_keys(type(choice.checked), VERSION) if choice.checked is not None else ()
+    found = [str(value) for key in keys if (value := getattr(choice.checked, key, ""))]
+    return Path(found[0]) if found else None
+
+
 def limits_of(live: LiveRun, limits: Limits, names: Sequence[str], at_once: int | None) -> Limits:
     """The limits of a run's gateway, with the names that its policy is asked by, and how much it answers at once.
 
@@ -232,17 +260,10 @@ async def gateway_of(
         finder.reading.learning = learning
     callers = Callers(limits.keys, keys, own_header=limits.upstream_key == "callers")
     variants = VariantFile(live.folder.path.parent / VARIANTS)
-    gateway = Gateway(
-        finder,
-        models=served_models(live, limits.models, limits.upstream_key),
-        callers=callers,
-        page=Page(finder, Logins(callers, limits.hosts, limits.once)),
-        line=line,
-        health=health,
-        learning=learning,
-        variants=variants,
-        spans=Spans(live.folder.path),
-    )
+    models = served_models(live, limits.models, limits.upstream_key)
+    answers = Answers(finder, models, callers, line, learning=learning, variants=variants)
+    page = Page(finder, Logins(callers, limits.hosts, limits.once))
+    gateway = Gateway(answers, page=page, health=health, spans=Spans(live.folder.path))
 
     async def care() -> None:
         learns = [learning.run()] if learning is not None else []
@@ -252,8 +273,7 @@ async def gateway_of(
     yield gateway, health, caring
     caring.cancel()
     await asyncio.wait([caring])
-    await gateway.answers.finish(seconds=0)
-    await gateway.attended()
+    await answers.finish(seconds=0)
     await finder.close()
 
 
@@ -278,7 +298,7 @@ class _Shared:
     def __init__(self) -> None:
         self.users, self.url, self.lock, self.stack = 0, "", asyncio.Lock(), AsyncExitStack()
         self.finder = OpenSessionFinder()
-        self.gateway = Gateway(self.finder)
+        self.gateway = Gateway(Answers(self.finder, Models(), Callers(), Line(at_once=sys.maxsize)))
 
 
 _OF_LOOP: WeakKeyDictionary[asyncio.AbstractEventLoop, _Shared] = WeakKeyDictionary()

@@ -1,7 +1,4 @@
-"""`agentfw serve keys` and `agentfw serve sessions`: who has a key of the gateway, and what is deleted of a database.
-
-This module is imported for --help, so each command imports what it needs.
-"""
+"""`agentfw serve keys` and `agentfw serve sessions`: who has a key of the gateway, what is deleted of a database."""
 
 from __future__ import annotations
 

@@ -17,10 +17,10 @@ import html
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from functools import partial
+from datetime import datetime
 from hashlib import sha256
 from importlib.resources import files
 from urllib.parse import parse_qs
@@ -32,11 +32,12 @@ from agentfw import Tool
 from agentfw.errors import UnknownNameError
 from agentfw.report import web_page
 
+from ..hooks.ledger import GROUPS
 from ..protocols import BadRequest, Body
 from ..view.app import Viewer
-from .handling import LOOPBACK, Callers, body_of, bytes_of, caller_of, json_answer
+from .handling import LOOPBACK, Callers, Handler, body_of, bytes_of, caller_of, json_answer
 from .sessions.session_finder import LiveSessionFinder
-from .usage import ledger_of, spent
+from .usage import ledger_of, told
 
 _VIEW = "/view"
 """Where all runs of the directory are, as `agentfw view` shows them: the sessions too, also while they go on."""
@@ -56,13 +57,11 @@ _FORM = """<!doctype html><meta charset="utf-8"><title>agentfw</title>
 </form>
 """
 
-Handler = Callable[[Request], Awaitable[Response]]
-
 
 class Page:
     def __init__(self, finder: LiveSessionFinder, logins: Logins) -> None:
         self.finder, self._live, assembly = finder, finder.live, finder.live.assembly
-        self._questions = assembly.decisions.questions
+        self._questions, self._ledger = assembly.decisions.questions, ledger_of(finder.live)
         self._questions.listeners.append(lambda question: None)  # they are fetched
         viewer = Viewer(finder.reading.index(), assembly.host, of_gateway=finder.live.folder.id)
         page, policy = web_page(files(__package__).joinpath("page.html").read_text("utf-8"))
@@ -76,7 +75,7 @@ class Page:
             ("GET", "/s/{session}", self._session),
             ("GET", "/tools", self._list_tools),
             ("POST", "/s/{session}/call", self._call),
-            ("GET", "/usage", partial(spent, ledger_of(finder.live))),
+            ("GET", "/usage", self._usage),
             ("GET", "/questions", self._list_questions),
             ("POST", "/questions/{number:int}", self._answer_question),
             ("GET", "/memory", self._list_memory),
@@ -84,7 +83,6 @@ class Page:
             ("PATCH", "/memory/{item:path}", self._correct),
             ("DELETE", "/memory/{item:path}", self._forget_one),
         ]
-        """What the page asks for: method, path and handler."""
         self.views: list[tuple[str, str, Handler]] = [
             ("GET", "/login", logins.form),
             ("POST", "/login", logins.login),
@@ -136,15 +134,25 @@ class Page:
         call = body.call(body.name("id"))
         if (tool := self._tools.get(call.name)) is None:
             raise BadRequest(f"there is no tool {call.name}", 404, code="no_such_tool", field="name")
-        session = await self.finder.known(caller, name)
-        try:
+        async with self.finder.leading(caller, name) as session:
             succeeded, text = await tool.answer(call.arguments)
             if not succeeded and not session.over:
                 session.note("refused", call.name, {"id": call.id, "text": text})
                 await self.finder.keep(session)
-        finally:
-            await self.finder.release(session)
         return json_answer({"succeeded": succeeded, "text": text})
+
+    async def _usage(self, request: Request) -> Response:
+        caller = caller_of(request, Body({}))
+        by, since = request.query_params.get("by", "model"), request.query_params.get("since", "")
+        if by not in GROUPS:
+            raise BadRequest(f"by must be one of {', '.join(GROUPS)}", field="by")
+        try:
+            since = datetime.strptime(since, "%Y-%m-%d").date().isoformat() if since else ""
+        except ValueError:
+            raise BadRequest("since must be a day, such as 2026-11-01", field="since") from None
+        key = caller.key.name if caller.key is not None else None
+        rows = self._ledger.report(by, since=since, user=caller.user or None, key=key)
+        return json_answer(told(by, since, rows), headers={"cache-control": "no-store"})
 
     # -- memories ------------------------------------------------------------------------------------------------------
 

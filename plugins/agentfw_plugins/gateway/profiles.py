@@ -119,7 +119,6 @@ class Profile:
         return self.side_work is not None and any(self.side_work.match(text.lstrip()[:400]) for text in texts)
 
     def typed(self, part: str) -> str:
-        """What a person typed of a part of a message."""
         if self.foreign and self.foreign.match(part.lstrip()):
             return ""
         if self.ending and (end := self.ending.search(part)):

@@ -37,13 +37,10 @@ _LOOK = 2.0  # seconds between two looks at what was rated
 
 
 class Reading:
-    """The sessions of a live run, those that have ended included."""
-
     def __init__(self, live: LiveRun) -> None:
         self.live = live
         self._ended: dict[str, dict[str, Any]] = {}  # what the list says of sessions that have ended, by name
         self.learning: Learning | None = None
-        """What says whether feedback teaches a version, if versions are made."""
 
     def ended(self, episode: Episode, reward: float) -> None:
         self._ended[episode.task.query] = listed(episode, reward)
@@ -80,7 +77,6 @@ class Reading:
         return {**row, **_told(episode), "session": shown}
 
     def rated_so_far(self) -> object:
-        """Changes when something is rated."""
         turns = self.live.folder.path / "turns.jsonl"
         return turns.stat().st_size if turns.exists() else 0
 
@@ -121,7 +117,6 @@ class Reading:
         return episode, self._ended[name]["reward"]
 
     async def _load(self) -> None:
-        """Read what the list says of sessions that ended in an earlier process."""
         if not (missing := self.live.ended.keys() - self._ended.keys()):
             return
         folder = self.live.folder

@@ -2,8 +2,7 @@
 
 Each question is asked with the conversation as it was recorded up to it, so that answers can be compared one by one.
 Calls are not carried out. The answers are a run of their own, whose sessions have the names and numbers of the old
-ones, by which `agentfw view` puts the two beside each other. This module is imported for --help, so the command imports
-what it needs.
+ones, by which `agentfw view` puts the two beside each other.
 """
 
 from __future__ import annotations
@@ -117,7 +116,6 @@ def _spec(
 async def _asked_again(
     live: LiveRun, episodes: list[Episode], variant: Variant
 ) -> tuple[list[tuple[Episode, Episode]], list[str]]:
-    """The recorded sessions, each with the new one, and what went wrong."""
     from agentfw.request import Action
 
     failures, places = list[str](), asyncio.Semaphore(_AT_ONCE)

@@ -41,7 +41,6 @@ class Spans:
         self._run, self._lock = run, asyncio.Lock()
 
     async def receive(self, request: Request) -> Response:
-        """Keep the spans of a request, in protobuf or JSON."""
         try:
             from google.protobuf.json_format import Parse, ParseError
             from google.protobuf.message import DecodeError

@@ -24,9 +24,8 @@ from agentfw.runs import LiveRun
 
 from ..memories import translated_errors
 from ..models.checkpoint import version_name
-from .answering import version_folder
 from .handling import LOOPBACK
-from .live import Limits
+from .live import Limits, version_folder
 
 _MEMORY = "skillgraph"
 _FILE = "memory.db"
@@ -114,7 +113,6 @@ class Start(NamedTuple):
         return f"{choice.name}, version {version_name(folder)}" + (f" of {run}" if run else "")
 
     def programs(self, url: str) -> Iterator[str]:
-        """What a program has to be told."""
         protocols = {getattr(choice.checked, "protocol", "chat") for choice in self._choices}
         if protocols != {"messages"}:
             yield f"export OPENAI_BASE_URL={url}/v1"
@@ -126,7 +124,6 @@ class Start(NamedTuple):
         return [self.live.assembly.spec.policy, *self.live.assembly.spec.models]
 
     def notes(self, remembered: str) -> Iterator[str]:
-        """What whoever starts it has to know."""
         if self.live.assembly.memories:
             yield f"memory: {remembered}"
             writers = [getattr(choice.checked, "writer_url", "") for choice in self.live.assembly.spec.memories]
@@ -158,7 +155,6 @@ class Start(NamedTuple):
             yield "keys of the gateway: none, so whoever can log in on this machine can read and lead all sessions"
 
     def remembered(self) -> str:
-        """How much is remembered, in words."""
         choice = next((each for each in self.live.assembly.spec.memories if each.name == _MEMORY), None)
         path = getattr(choice and choice.checked, "path", "")
         if choice is None or not path:

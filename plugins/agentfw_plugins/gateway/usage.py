@@ -1,8 +1,7 @@
 """What was spent: `agentfw serve usage`, `GET /usage`, and the figures of tokens and money in `/metrics`.
 
 All three read the ledger (`hooks/ledger.py`), to which the hook `budget` of every gateway writes. A key of a user is
-told what was spent with it, and a request that names a user what theirs was. This module is imported for --help, so
-each command imports what it needs.
+told what was spent with it, and a request that names a user what theirs was.
 """
 
 from __future__ import annotations
@@ -22,8 +21,6 @@ from ..hooks.ledger import FILE, GROUPS, Ledger, Row
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
-    from starlette.requests import Request
-    from starlette.responses import Response
 
     from agentfw.runs import LiveRun
 
@@ -72,7 +69,6 @@ def usage(
 
 
 def ledger_of(live: LiveRun) -> Ledger:
-    """Where a gateway counts what it spends."""
     choice = next((one for one in live.assembly.spec.hooks if one.name == "budget"), None)
     return Ledger(getattr(choice and choice.checked, "ledger", "") or live.folder.path.parent / FILE)
 
@@ -83,7 +79,6 @@ def total(rows: Sequence[Row]) -> Row:
 
 
 def told(by: str, since: str, rows: Sequence[Row]) -> dict[str, Any]:
-    """The rows as JSON values."""
     shown = [{**row._asdict(), "tokens": row.tokens} for row in (*rows, total(rows))]
     return {"by": by, "since": since or None, "rows": shown[:-1], "total": shown[-1]}
 
@@ -105,21 +100,3 @@ class SpentFigures:
             for kind in ("prompt", "cached", "written", "sampled"):
                 tokens.add_metric([row.name, kind], getattr(row, kind))
         yield from (cost, tokens)
-
-
-async def spent(ledger: Ledger, request: Request) -> Response:
-    """`GET /usage`."""
-    from ..protocols import BadRequest, Body
-    from .handling import caller_of, json_answer
-
-    caller = caller_of(request, Body({}))
-    by, since = request.query_params.get("by", "model"), request.query_params.get("since", "")
-    if by not in GROUPS:
-        raise BadRequest(f"by must be one of {', '.join(GROUPS)}", field="by")
-    try:
-        since = datetime.strptime(since, "%Y-%m-%d").date().isoformat() if since else ""
-    except ValueError:
-        raise BadRequest("since must be a day, such as 2026-11-01", field="since") from None
-    key = caller.key.name if caller.key is not None else None
-    rows = ledger.report(by, since=since, user=caller.user or None, key=key)
-    return json_answer(told(by, since, rows), headers={"cache-control": "no-store"})

@@ -49,10 +49,8 @@ class Variant:
 
     name: str = CONTROL
     weight: float = 0.0
-    """Its share of the users."""
     model: str = ""
     prompt: str = ""
-    """Text that is added to the system message."""
     remembers: bool = True
     version: str = ""
 

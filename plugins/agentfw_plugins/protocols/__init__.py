@@ -16,10 +16,9 @@ from agentfw.boundary.gate import ImportFailed, let_in
 from agentfw.boundary.metadata import EntryPoint, entry_points
 from agentfw.errors import UnknownNameError
 
-from .bodies import BadRequest, Body, ChatRequest
-from .chat import ChatCompletions, Completions, Embeddings
+from .chat import ChatCompletions, ChatRequest, Completions, Embeddings
 from .messages import Messages
-from .protocol import About, Malformed, Protocol, StreamReader, StreamWriter
+from .protocol import About, BadRequest, Body, Malformed, Protocol, StreamReader, StreamWriter
 from .responses import Responses
 
 __all__ = [

@@ -21,8 +21,9 @@ from agentfw.request import NO_CALLS, CallsInText
 from agentfw.turns.parsing import parse_calls
 
 from ..models.conversation import tagged
-from .protocol import Malformed, StreamReader, objects, table
-from .protocol import text as text_in
+from .completion import objects, table
+from .completion import text as text_in
+from .protocol import Malformed, StreamReader
 
 _AS_TOLD = CallsInText(frozenset(("tags",)))  # see agentfw_plugins.models.conversation
 _MOST_TOKENS = 10**9  # no answer takes more tokens

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from agentfw import Message, Request
@@ -18,23 +18,9 @@ from agentfw.episode import Call
 from agentfw.request import Action, Sampling
 
 from ..models.conversation import conversation, function
-from .bodies import BadRequest, Body, ChatRequest
-from .protocol import (
-    BETWEEN_PARTS,
-    About,
-    Malformed,
-    Protocol,
-    StreamReader,
-    StreamWriter,
-    call_of,
-    choice_of,
-    event,
-    objects,
-    table,
-    text,
-    text_alone,
-    with_text,
-)
+from . import completion
+from .completion import Json, event, objects, table, text
+from .protocol import BETWEEN_PARTS, About, BadRequest, Body, Malformed, Protocol, StreamReader, StreamWriter
 
 if TYPE_CHECKING:
     from agentfw.turns.session import Reply
@@ -75,14 +61,49 @@ _NEUTRAL_TO_A_TEXT: dict[str, tuple[Any, ...]] = {
 _MOST_TOKENS = 16  # of a text that goes on, as in OpenAI's API
 
 
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """What a request asks for, whatever its protocol."""
+
+    model: str
+    messages: tuple[Message, ...]
+    parts: tuple[tuple[str, ...], ...] = ()
+    """The texts that each message of the user was made of, and nothing for other messages."""
+    actions: tuple[Action, ...] = ()
+    sampling: Sampling = field(default_factory=Sampling)
+    stop: tuple[str, ...] = ()
+    stream: bool = False
+    user: str = ""
+    answers: int = 1
+    """How many answers it wants."""
+    schema: Mapping[str, Any] | None = None
+    """A JSON schema that the answer must follow."""
+    plain: bool = False
+    """Whether the answer goes on with the text of the only message."""
+    must_call: bool = False
+    """Whether the answer must have a call."""
+    with_usage: bool = True
+    """Whether the end of a stream has the token counts."""
+    with_tokens: bool = False
+    """Whether the answer has the token ids."""
+    with_logprobs: bool = False
+    """Whether the answer has the logprob of each token."""
+
+    def each(self) -> list[ChatRequest]:
+        """What is asked for each answer. With one seed, they would all be the same."""
+        seed = self.sampling.seed
+        seeds = [None if seed is None else seed + number for number in range(self.answers)]
+        return [replace(self, sampling=replace(self.sampling, seed=each)) for each in seeds]
+
+
 class _ChunkReader(StreamReader):
-    def read(self, found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def read(self, found: Json) -> Iterator[Json]:
         self.ended |= any(choice.get("finish_reason") for choice in objects(found.get("choices")))
         yield found
 
 
 class _ChunkWriter(StreamWriter):
-    def take(self, chunk: dict[str, Any]) -> Iterator[bytes]:
+    def take(self, chunk: Json) -> Iterator[bytes]:
         yield event(chunk)
 
     def end(self) -> Iterator[bytes]:
@@ -91,37 +112,37 @@ class _ChunkWriter(StreamWriter):
 
 class ChatCompletions(Protocol):
     name, path = "chat", "chat/completions"
-    stream_reader: type[StreamReader] = _ChunkReader
-    stream_writer: type[StreamWriter] = _ChunkWriter
+    reader: type[StreamReader] = _ChunkReader
+    writer: type[StreamWriter] = _ChunkWriter
     is_of_openai = gives_tokens = has_seed = True
     limits = ("max_completion_tokens", "max_tokens")
 
     def read_request(self, body: Body) -> Body:
         return body
 
-    def write_request(self, chat: Body) -> dict[str, Any]:
+    def write_request(self, chat: Body) -> Json:
         messages = [dict(message.values) for message in chat.listed("messages")]
         for message in messages:  # most servers want text alone as text
             if isinstance(message.get("content"), list):
-                message["content"] = text_alone(message["content"], BETWEEN_PARTS)
+                message["content"] = completion.text_alone(message["content"], BETWEEN_PARTS)
         return {**chat.values, "messages": messages}
 
-    def with_recalled(self, body: dict[str, Any], recalled: str) -> dict[str, Any]:
+    def with_recalled(self, body: Json, recalled: str) -> Json:
         messages = body.get("messages")
         if not isinstance(messages, list):
             return body
         first = table(messages[0]) if messages else {}
         if first.get("role") not in ("system", "developer"):
             return {**body, "messages": [{"role": "system", "content": recalled}, *messages]}
-        told = {**first, "content": with_text(first.get("content"), recalled)}
+        told = {**first, "content": completion.with_text(first.get("content"), recalled)}
         return {**body, "messages": [told, *messages[1:]]}
 
-    def read_answer(self, whole: Any) -> dict[str, Any]:
+    def read_answer(self, whole: Any) -> Json:
         if not isinstance(whole, dict):
             raise Malformed("the answer is not a JSON object")
         return whole
 
-    def write_answer(self, reply: dict[str, Any], body: Body) -> dict[str, Any]:
+    def write_answer(self, reply: Json, body: Body) -> Json:
         return reply
 
 
@@ -129,15 +150,15 @@ class ChatCompletions(Protocol):
 
 
 class _ContinuationReader(StreamReader):
-    def read(self, found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def read(self, found: Json) -> Iterator[Json]:
         choices = [_as_chat(choice, "delta") for choice in objects(found.get("choices"))]
         self.ended |= any(choice.get("finish_reason") for choice in choices)
         yield {**found, "choices": choices}
 
 
 class _ContinuationWriter(StreamWriter):
-    def take(self, chunk: dict[str, Any]) -> Iterator[bytes]:
-        choice = choice_of(chunk)
+    def take(self, chunk: Json) -> Iterator[bytes]:
+        choice = completion.choice_of(chunk)
         if choice or chunk.get("usage"):
             yield event(_completion(chunk, [_from_chat(choice, choice["delta"])] if choice else []))
 
@@ -147,7 +168,7 @@ class _ContinuationWriter(StreamWriter):
 
 class Completions(ChatCompletions):
     name, path = "completions", "completions"
-    stream_reader, stream_writer = _ContinuationReader, _ContinuationWriter
+    reader, writer = _ContinuationReader, _ContinuationWriter
     plain, gives_tokens = True, False
     fields: Mapping[str, str] = {"messages": "prompt"}
 
@@ -164,18 +185,18 @@ class Completions(ChatCompletions):
         messages = [{"role": "user", "content": prompt}]
         return Body({**values, **limit, "messages": messages}, lenient=body.lenient)
 
-    def write_request(self, chat: Body) -> dict[str, Any]:
+    def write_request(self, chat: Body) -> Json:
         raise chat.unsupported("messages", "can't be answered by a server that only goes on with a text")
 
-    def with_recalled(self, body: dict[str, Any], recalled: str) -> dict[str, Any]:
+    def with_recalled(self, body: Json, recalled: str) -> Json:
         return body  # a text has no place for it
 
-    def read_answer(self, whole: Any) -> dict[str, Any]:
+    def read_answer(self, whole: Any) -> Json:
         if not isinstance(table(whole).get("choices"), list):
             raise Malformed("the answer has no choices")
         return {**whole, "choices": [_as_chat(choice, "message") for choice in objects(whole["choices"])]}
 
-    def write_answer(self, reply: dict[str, Any], body: Body) -> dict[str, Any]:
+    def write_answer(self, reply: Json, body: Body) -> Json:
         return _completion(reply, [_from_chat(choice, choice["message"]) for choice in reply["choices"]])
 
 
@@ -186,17 +207,17 @@ class Embeddings(Protocol):
     converses, is_of_openai = False, True
 
 
-def _completion(reply: dict[str, Any], choices: list[dict[str, Any]]) -> dict[str, Any]:
+def _completion(reply: Json, choices: list[Json]) -> Json:
     name = f"cmpl-{str(reply.get('id', '')).removeprefix('chatcmpl-')}"
     return {**reply, "id": name, "object": "text_completion", "choices": choices}
 
 
-def _from_chat(choice: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
+def _from_chat(choice: Json, said: Json) -> Json:
     kept = {name: value for name, value in choice.items() if name not in ("message", "delta")}
     return {**kept, "text": said.get("content") or "", "logprobs": None}
 
 
-def _as_chat(choice: dict[str, Any], key: str) -> dict[str, Any]:
+def _as_chat(choice: Json, key: str) -> Json:
     """The choice of a completion as that of a chat completion. Its logprobs have another format."""
     return {**choice, key: {"content": text(choice.get("text"))}, "logprobs": None}
 
@@ -316,9 +337,9 @@ def _parts(body: Body) -> tuple[str, ...]:
     return tuple(text for text in texts if isinstance(text, str))
 
 
-def write_chat(request: Request, *, native: bool) -> dict[str, Any]:
+def write_chat(request: Request, *, native: bool) -> Json:
     """The fields of a request to a server that depend on the turn. Tools are offered, or else described (`native`)."""
-    body: dict[str, Any] = {"messages": conversation(request.messages, request.actions, native=native)}
+    body: Json = {"messages": conversation(request.messages, request.actions, native=native)}
     if request.actions and native:
         body["tools"] = [function(action) for action in request.actions]
     for name in ("temperature", "top_p", "max_tokens", "seed"):
@@ -333,51 +354,38 @@ def write_chat(request: Request, *, native: bool) -> dict[str, Any]:
 # -- answers -----------------------------------------------------------------------------------------------------------
 
 
-def write_completion(replies: Sequence[Reply], asked: ChatRequest, about: About) -> dict[str, Any]:
+def write_completion(replies: Sequence[Reply], asked: ChatRequest, about: About) -> Json:
     choices = []
     for index, reply in enumerate(replies):
-        message: dict[str, Any] = {"role": "assistant", "content": reply.text or (None if reply.calls else "")}
+        message: Json = {"role": "assistant", "content": reply.text or (None if reply.calls else "")}
         if reply.calls:
-            message["tool_calls"] = [call_of(call.id, call.name, arguments(call)) for call in reply.calls]
+            message["tool_calls"] = [completion.call_of(call.id, call.name, arguments(call)) for call in reply.calls]
         choice = {"index": index, "message": message, "finish_reason": _FINISH[reply.finish]}
         choices.append(choice | _exact_tokens(reply, asked))
-    answer = {**_head("chat.completion", about), "choices": choices, "usage": _usage(replies)}
-    return {**answer, "system_fingerprint": replies[0].turn.version}
+    answer = {"choices": choices, "usage": _usage(replies), "system_fingerprint": replies[0].turn.version}
+    return headed(answer, "chat.completion", about)
 
 
-class Chunks:
-    """A streamed answer."""
-
-    def __init__(self, asked: ChatRequest, about: About) -> None:
-        self._asked, self._about = asked, about
-
-    def start(self) -> Iterator[dict[str, Any]]:
-        yield self._chunk({"role": "assistant", "content": ""})
-
-    def text(self, piece: str) -> Iterator[dict[str, Any]]:
-        yield self._chunk({"content": piece})
-
-    def end(self, reply: Reply) -> Iterator[dict[str, Any]]:
-        for index, call in enumerate(reply.calls):
-            yield self._chunk({"tool_calls": [{"index": index, **call_of(call.id, call.name, arguments(call))}]})
-        # The tokens come together: some of their text may have to wait, and some belong to calls.
-        yield self._chunk({}, _FINISH[reply.finish], **_exact_tokens(reply, self._asked))
-        if self._asked.with_usage:
-            yield {**_head("chat.completion.chunk", self._about), "choices": [], "usage": _usage([reply])}
-
-    def _chunk(self, delta: dict[str, Any], finish: str | None = None, **more: Any) -> dict[str, Any]:
-        choice = {"index": 0, "delta": delta, "finish_reason": finish, **more}
-        return {**_head("chat.completion.chunk", self._about), "choices": [choice]}
+def last_chunks(reply: Reply, asked: ChatRequest) -> Iterator[Json]:
+    """What follows on the text of a streamed answer."""
+    for index, call in enumerate(reply.calls):
+        yield completion.chunk_of(
+            {"tool_calls": [{"index": index, **completion.call_of(call.id, call.name, arguments(call))}]}
+        )
+    # The tokens come together: some of their text may have to wait, and some belong to calls.
+    yield completion.chunk_of({}, _FINISH[reply.finish], **_exact_tokens(reply, asked))
+    if asked.with_usage:
+        yield {"choices": [], "usage": _usage([reply])}
 
 
 def arguments(call: Call) -> str:
     return json.dumps(dict(call.arguments), ensure_ascii=False)
 
 
-def _exact_tokens(reply: Reply, asked: ChatRequest) -> dict[str, Any]:
+def _exact_tokens(reply: Reply, asked: ChatRequest) -> Json:
     """The exact tokens, for whoever asks for them."""
     turn = reply.turn
-    found: dict[str, Any] = {}
+    found: Json = {}
     if asked.with_tokens and turn.token_ids:
         found = {"token_ids": turn.token_ids, "prompt_token_ids": turn.prompt_ids}
     if asked.with_logprobs and turn.logprobs:
@@ -390,16 +398,13 @@ def _exact_tokens(reply: Reply, asked: ChatRequest) -> dict[str, Any]:
     return found
 
 
-def headed(reply: dict[str, Any], kind: str, about: About) -> dict[str, Any]:
-    """An answer, or a chunk, with what it says of itself where another protocol had no place for that."""
-    return {**_head(kind, about), **{name: value for name, value in reply.items() if value is not None}}
+def headed(reply: Json, kind: str, about: About) -> Json:
+    """An answer, or a chunk, with what it says of itself, which a server's may say already."""
+    head = {"id": f"chatcmpl-{about.id}", "object": kind, "created": about.created, "model": about.model}
+    return {**head, **{name: value for name, value in reply.items() if value is not None}}
 
 
-def _head(kind: str, about: About) -> dict[str, Any]:
-    return {"id": f"chatcmpl-{about.id}", "object": kind, "created": about.created, "model": about.model}
-
-
-def _usage(replies: Sequence[Reply]) -> dict[str, Any]:
+def _usage(replies: Sequence[Reply]) -> Json:
     """The tokens of the prompt, those of them that were cached, and those of all answers."""
     turn, turns = replies[0].turn, [reply.turn for reply in replies]
     prompt = len(turn.prompt_ids) if turn.usage.prompt is None else turn.usage.prompt

@@ -14,29 +14,9 @@ from typing import Any
 
 from agentfw.request import Sampling
 
-from .bodies import BadRequest, Body
-from .protocol import (
-    Json,
-    Malformed,
-    Protocol,
-    StreamReader,
-    StreamWriter,
-    arguments_of,
-    call_deltas,
-    call_of,
-    choice_of,
-    chosen_in,
-    content_of,
-    counts_in,
-    event,
-    functions_of,
-    objects,
-    reasoning_of,
-    sampled,
-    table,
-    text,
-    turns_of,
-)
+from . import completion
+from .completion import Json, event, objects, table, text
+from .protocol import BadRequest, Body, Malformed, Protocol, StreamReader, StreamWriter, functions_of, turns_of
 
 _CONFIG = {
     "temperature": "temperature",
@@ -105,10 +85,10 @@ class _EventWriter(StreamWriter):
 
     def take(self, chunk: Json) -> Iterator[bytes]:
         self._top |= {name: value for name, value in chunk.items() if value}
-        choice = choice_of(chunk)
+        choice = completion.choice_of(chunk)
         delta = table(choice.get("delta"))
         self._finish = text(choice.get("finish_reason")) or self._finish
-        for index, *words in call_deltas(chunk):
+        for index, *words in completion.call_deltas(chunk):
             call = self._calls.setdefault(index, ["", "", ""])
             self._calls[index] = [call[0] or words[0], call[1] or words[1], call[2] + words[2]]
         if parts := _words(delta):
@@ -124,7 +104,7 @@ class Google(Protocol):
     """The protocol of /v1beta/models/MODEL:generateContent, which newer clients ask for below /v1."""
 
     name, versions = "google", ("v1beta", "v1")
-    stream_reader, stream_writer = _EventReader, _EventWriter
+    reader, writer = _EventReader, _EventWriter
     path = "models/{model}:generateContent"
     stream_path = "models/{model}:streamGenerateContent?alt=sse"
     count_path = "models/{model}:countTokens"
@@ -189,7 +169,7 @@ class Google(Protocol):
             declared = [{own: one[name] for name, own in names.items() if one.get(name)} for one in functions]
             body["tools"] = [{"functionDeclarations": declared}]
         if "tool_choice" in chat:
-            mode, name = chosen_in(chat)
+            mode, name = chat.chosen()
             chosen: Json = {"mode": {"auto": "AUTO", "none": "NONE"}.get(mode, "ANY")}
             body["toolConfig"] = {"functionCallingConfig": chosen | ({"allowedFunctionNames": [name]} if name else {})}
         config = {own: chat.values[name] for name, own in _CONFIG.items() if name in chat}
@@ -211,7 +191,7 @@ class Google(Protocol):
 
     def with_sampling(self, body: Json, run: Sampling, *, run_wins: bool) -> Json:
         name = "generation_config" if "generation_config" in body else "generationConfig"
-        config = sampled(table(body.get(name)), run, _SAMPLING, run_wins=run_wins)
+        config = completion.sampled(table(body.get(name)), run, _SAMPLING, run_wins=run_wins)
         return {**body, name: config} if config != table(body.get(name)) else body
 
     # -- answers -------------------------------------------------------------------------------------------------------
@@ -282,7 +262,7 @@ def _messages(content: Body, before: list[Json]) -> list[Json]:
         if "functionCall" in part:
             call = part.inner("functionCall")
             arguments = json.dumps(call.inner("args").values if "args" in call else {})
-            calls.append(call_of(call.text("id", "") or f"call_{len(calls)}", call.text("name"), arguments))
+            calls.append(completion.call_of(call.text("id", "") or f"call_{len(calls)}", call.text("name"), arguments))
         elif "functionResponse" in part:
             result = part.inner("functionResponse")
             name, identity, response = result.text("name"), result.text("id", ""), result.inner("response").values
@@ -296,7 +276,7 @@ def _messages(content: Body, before: list[Json]) -> list[Json]:
         else:
             parts.append(_part(part))
     if parts or calls or not results:
-        message = {"role": role, "content": content_of(role, parts) if parts or not calls else None}
+        message = {"role": role, "content": completion.content_of(role, parts) if parts or not calls else None}
         message |= {"tool_calls": calls} if calls else {}
         results.append(message | ({"reasoning_content": thoughts} if thoughts else {}))
     return results
@@ -397,7 +377,9 @@ def _said(candidate: Json, calls: int) -> Json:
         if part.get("functionCall"):
             call, known = table(part["functionCall"]), found.setdefault("tool_calls", [])
             index, arguments = calls + len(known), json.dumps(call.get("args") or {})
-            known.append({"index": index, **call_of(call.get("id") or f"call_{index}", call.get("name"), arguments)})
+            known.append(
+                {"index": index, **completion.call_of(call.get("id") or f"call_{index}", call.get("name"), arguments)}
+            )
         elif said := text(part.get("text")):
             kind = "reasoning_content" if part.get("thought") is True else "content"
             found[kind] = found.get(kind, "") + said
@@ -406,12 +388,12 @@ def _said(candidate: Json, calls: int) -> Json:
 
 def _words(message: Json) -> list[Json]:
     """The thoughts and the text of a message or delta, as parts."""
-    parts: list[Json] = [{"text": thoughts, "thought": True}] if (thoughts := reasoning_of(message)) else []
+    parts: list[Json] = [{"text": thoughts, "thought": True}] if (thoughts := completion.reasoning_of(message)) else []
     return [*parts, *({"text": said} for kind in ("content", "refusal") if (said := text(message.get(kind))))]
 
 
 def _call(identity: str, name: object, arguments: object) -> Json:
-    return {"functionCall": {"id": identity, "name": name, "args": arguments_of(arguments)}}
+    return {"functionCall": {"id": identity, "name": name, "args": completion.arguments_of(arguments)}}
 
 
 def _candidate(parts: list[Json], finish: str = "", index: object = 0) -> Json:
@@ -444,7 +426,7 @@ def _head(reply: Json, body: Body) -> Json:
 
 
 def _usage(reply: Json) -> Json:
-    found = counts_in(reply)
+    found = completion.counts_in(reply)
     counts = {"promptTokenCount": found.prompt, "candidatesTokenCount": max(0, found.sampled - found.reasoning)}
     counts |= {"cachedContentTokenCount": found.cached} if found.cached else {}
     counts |= {"thoughtsTokenCount": found.reasoning} if found.reasoning else {}

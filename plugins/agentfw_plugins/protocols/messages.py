@@ -6,34 +6,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .bodies import BadRequest, Body
-from .protocol import (
-    Json,
-    Malformed,
-    Protocol,
-    StreamReader,
-    StreamWriter,
-    arguments_of,
-    call_deltas,
-    call_of,
-    choice_of,
-    chosen_in,
-    chunk_of,
-    content_of,
-    counts_in,
-    event,
-    functions_of,
-    message_of,
-    number,
-    objects,
-    reasoning_of,
-    rest_of,
-    table,
-    text,
-    text_alone,
-    turns_of,
-    with_text,
-)
+from . import completion
+from .completion import Json, event, number, objects, table, text
+from .protocol import BadRequest, Body, Malformed, Protocol, StreamReader, StreamWriter, functions_of, turns_of
 
 _FINISH = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
 _KINDS = {
@@ -78,17 +53,17 @@ class _EventReader(StreamReader):
             index = self._calls.setdefault(place, len(self._calls))
             # An input that isn't empty has come whole.
             function = {"name": block.get("name"), "arguments": _arguments(block) if block.get("input") else ""}
-            yield chunk_of({"tool_calls": [{"index": index, "id": block.get("id"), "function": function}]})
+            yield completion.chunk_of({"tool_calls": [{"index": index, "id": block.get("id"), "function": function}]})
         elif kind == "content_block_delta" and "text" in delta:
-            yield chunk_of({"content": text(delta["text"])})
+            yield completion.chunk_of({"content": text(delta["text"])})
         elif kind == "content_block_delta" and "thinking" in delta:
-            yield chunk_of({"reasoning_content": text(delta["thinking"])})
+            yield completion.chunk_of({"reasoning_content": text(delta["thinking"])})
         elif kind == "content_block_delta" and "partial_json" in delta and place in self._calls:
             function = {"arguments": text(delta["partial_json"])}
-            yield chunk_of({"tool_calls": [{"index": self._calls[place], "function": function}]})
+            yield completion.chunk_of({"tool_calls": [{"index": self._calls[place], "function": function}]})
         elif kind == "message_delta":
             self._usage = {**self._usage, **table(found.get("usage"))}
-            yield {**chunk_of({}, _finish_of(delta.get("stop_reason"))), "usage": _counts(self._usage)}
+            yield {**completion.chunk_of({}, _finish_of(delta.get("stop_reason"))), "usage": _counts(self._usage)}
         elif kind == "message_stop":
             self.ended = True
 
@@ -98,59 +73,65 @@ class _EventWriter(StreamWriter):
 
     def __init__(self, body: Body) -> None:
         super().__init__(body)
-        self._blocks = 0
+        self._content: list[Json] = []
         self._open: Any = None
-        self._begun = self._refused = False
+        self._refused = False
         self._finish: Json = {"finish_reason": "stop"}
         self._usage: object = None
 
     def take(self, chunk: Json) -> Iterator[bytes]:
-        if not self._begun:
-            self._begun = True
+        if not self.whole:
             begun: Json = {"content": [], "stop_reason": None, "stop_sequence": None, "usage": _usage({})}
-            yield _event("message_start", message={**_head(chunk, self.body), **begun})
+            self.whole = {**_head(chunk, self.body), **begun}
+            yield _event("message_start", message=self.whole)
         self._usage = chunk.get("usage") or self._usage
-        choice = choice_of(chunk)
+        choice = completion.choice_of(chunk)
         if choice.get("finish_reason"):
             self._finish = dict(choice)
         delta = table(choice.get("delta"))
-        if thoughts := reasoning_of(delta):
+        if thoughts := completion.reasoning_of(delta):
             yield from self._block("thinking", {"type": "thinking", "thinking": "", "signature": ""})
-            yield self._delta({"type": "thinking_delta", "thinking": thoughts})
+            yield self._delta("thinking", thoughts, {"type": "thinking_delta", "thinking": thoughts})
         for kind in ("content", "refusal"):
             if said := text(delta.get(kind)):
                 self._refused |= kind == "refusal"
                 yield from self._block("text", {"type": "text", "text": ""})
-                yield self._delta({"type": "text_delta", "text": said})
-        for index, identity, name, more in call_deltas(chunk):
+                yield self._delta("text", said, {"type": "text_delta", "text": said})
+        for index, identity, name, more in completion.call_deltas(chunk):
             yield from self._block(index, {"type": "tool_use", "id": identity, "name": name, "input": {}})
             if more:
-                yield self._delta({"type": "input_json_delta", "partial_json": more})
+                yield self._delta("input", more, {"type": "input_json_delta", "partial_json": more})
 
     def end(self) -> Iterator[bytes]:
         yield from self._close()
-        finish = _finish(self._finish, self._refused, self.body)
-        yield _event("message_delta", delta=finish, usage=_usage({"usage": self._usage}))
+        finish, usage = _finish(self._finish, self._refused, self.body), _usage({"usage": self._usage})
+        for block in self._content:
+            if block["type"] == "tool_use":
+                block["input"] = completion.arguments_of(block["input"])
+        self.whole = {**self.whole, "content": self._content, **finish, "usage": usage}
+        yield _event("message_delta", delta=finish, usage=usage)
         yield _event("message_stop")
 
     def _block(self, key: Any, block: Json) -> Iterator[bytes]:
         if key != self._open:
             yield from self._close()
             self._open = key
-            yield _event("content_block_start", index=self._blocks, content_block=block)
+            yield _event("content_block_start", index=len(self._content), content_block=block)
+            self._content.append(block | ({"input": ""} if "input" in block else {}))
 
     def _close(self) -> Iterator[bytes]:
         if self._open is not None:
-            yield _event("content_block_stop", index=self._blocks)
-            self._open, self._blocks = None, self._blocks + 1
+            yield _event("content_block_stop", index=len(self._content) - 1)
+            self._open = None
 
-    def _delta(self, delta: Json) -> bytes:
-        return _event("content_block_delta", index=self._blocks, delta=delta)
+    def _delta(self, name: str, more: str, delta: Json) -> bytes:
+        self._content[-1][name] += more
+        return _event("content_block_delta", index=len(self._content) - 1, delta=delta)
 
 
 class Messages(Protocol):
     name, path, count_path = "messages", "messages", "messages/count_tokens"
-    stream_reader, stream_writer = _EventReader, _EventWriter
+    reader, writer = _EventReader, _EventWriter
     headers: Mapping[str, str] = {"anthropic-version": "2023-06-01"}
     required: Mapping[str, Any] = {"max_tokens": 1}
     fields: Mapping[str, str] = {
@@ -166,10 +147,11 @@ class Messages(Protocol):
         for key in ("max_tokens", "messages") if not body.lenient else ():
             if key not in body:
                 raise body.wrong(key, "is required")
-        values = rest_of(body, _NAMES)
+        values = body.renamed(_NAMES)
         system = body.values.get("system")
-        given = system if isinstance(system, str) else text_alone([_part(part) for part in body.listed("system")])
-        messages = [{"role": "system", "content": given}] if given else []
+        if not isinstance(system, str):
+            system = completion.text_alone([_part(part) for part in body.listed("system")])
+        messages = [{"role": "system", "content": system}] if system else []
         for message in body.listed("messages"):
             messages += _messages(message)
         values["messages"] = messages
@@ -214,7 +196,7 @@ class Messages(Protocol):
             empty = {"type": "object", "properties": {}}
             body["tools"] = [{"input_schema": one.pop("parameters", None) or empty, **one} for one in functions]
         if "tool_choice" in chat:
-            mode, name = chosen_in(chat)
+            mode, name = chat.chosen()
             kind = {"required": "any"}.get(mode, mode)
             body["tool_choice"] = {"type": "tool", "name": name} if name else {"type": kind}
         if "response_format" in chat:
@@ -224,7 +206,7 @@ class Messages(Protocol):
         return body
 
     def with_recalled(self, body: Json, recalled: str) -> Json:
-        return {**body, "system": with_text(body.get("system"), recalled)}
+        return {**body, "system": completion.with_text(body.get("system"), recalled)}
 
     def read_answer(self, whole: Any) -> Json:
         if not isinstance(table(whole).get("content"), list):
@@ -237,23 +219,10 @@ class Messages(Protocol):
             elif block.get("type") == "thinking":
                 message["reasoning_content"] = text(message.get("reasoning_content")) + text(block.get("thinking"))
             elif block.get("type") == "tool_use":
-                calls.append(call_of(block.get("id"), block.get("name"), _arguments(block)))
+                calls.append(completion.call_of(block.get("id"), block.get("name"), _arguments(block)))
         message |= {"tool_calls": calls} if calls else {}
         choice = {"index": 0, "message": message, "finish_reason": _finish_of(whole.get("stop_reason"))}
         return {**_top_of(whole), "choices": [choice], "usage": _counts(table(whole.get("usage")))}
-
-    def write_answer(self, reply: Json, body: Body) -> Json:
-        message, content = message_of(reply), list[Json]()
-        if reasoning := reasoning_of(message):
-            content.append({"type": "thinking", "thinking": reasoning, "signature": ""})
-        if said := f"{message.get('content') or ''}{message.get('refusal') or ''}":
-            content.append({"type": "text", "text": said})
-        for call in objects(message.get("tool_calls")):
-            function = table(call.get("function"))
-            block = {"type": "tool_use", "id": call.get("id"), "name": function.get("name")}
-            content.append({**block, "input": arguments_of(function.get("arguments"))})
-        finish = _finish(choice_of(reply), bool(message.get("refusal")), body)
-        return {**_head(reply, body), "content": content, **finish, "usage": _usage(reply)}
 
     def write_count(self, count: int) -> Json:
         return {"input_tokens": count}
@@ -281,7 +250,7 @@ def _messages(body: Body) -> list[Json]:
     for part in body.listed("content"):
         kind = part.text("type")
         if kind == "tool_use" and role == "assistant":
-            calls.append(call_of(part.text("id"), part.text("name"), json.dumps(part.inner("input").values)))
+            calls.append(completion.call_of(part.text("id"), part.text("name"), json.dumps(part.inner("input").values)))
         elif kind == "tool_result" and role == "user":
             found.append({"role": "tool", "tool_call_id": part.text("tool_use_id"), "content": _result(part)})
         elif kind == "thinking" and role == "assistant":
@@ -291,7 +260,7 @@ def _messages(body: Body) -> list[Json]:
         else:
             parts.append(_part(part))
     if parts or calls or not found:
-        message = {"role": role, "content": content_of(role, parts) if parts or not calls else None}
+        message = {"role": role, "content": completion.content_of(role, parts) if parts or not calls else None}
         message |= {"tool_calls": calls} if calls else {}
         found.append(message | ({"reasoning_content": thoughts} if thoughts else {}))
     return found
@@ -303,7 +272,7 @@ def _result(part: Body) -> Any:
     parts += [] if parts else [_part(each) for each in part.listed("content")]
     if part.flag("is_error"):
         parts = [{"type": "text", "text": "error: "}, *parts]
-    return text_alone(parts)
+    return completion.text_alone(parts)
 
 
 def _part(part: Body) -> Json:
@@ -341,7 +310,7 @@ def _blocks_of(message: Body) -> list[Json]:
         return [{"type": "tool_result", "tool_use_id": message.text("tool_call_id"), "content": blocks}]
     for call in message.listed("tool_calls"):
         function = call.inner("function")
-        given = arguments_of(function.values.get("arguments"))
+        given = completion.arguments_of(function.values.get("arguments"))
         blocks.append({"type": "tool_use", "id": call.text("id"), "name": function.text("name"), "input": given})
     return blocks
 
@@ -419,7 +388,7 @@ def _head(reply: Mapping[str, Any], body: Body) -> Json:
 
 
 def _usage(reply: Json) -> dict[str, int]:
-    counts = counts_in(reply)
+    counts = completion.counts_in(reply)
     return {
         "input_tokens": max(0, counts.prompt - counts.cached),
         "cache_creation_input_tokens": 0,

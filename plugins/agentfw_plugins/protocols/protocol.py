@@ -9,17 +9,235 @@ counterpart in chat completions is refused by name.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from hashlib import blake2b
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from agentfw.request import Sampling
+from agentfw.episode import Call
+from agentfw.request import Action, Sampling
 
-from .bodies import BadRequest, Body
+from .completion import Json, as_chunk, event, objects, parsed, sampled, table, text, with_text
 
-Json = dict[str, Any]
 BETWEEN_PARTS = "\n\n"
 """What stands between the parts of a user's message where it has to be one text."""
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_LONGEST_NAME = 200
+
+
+class BadRequest(Exception):
+    """A request that can't be served, with the status code of the answer."""
+
+    def __init__(
+        self,
+        message: str,
+        status: int = 400,
+        *,
+        code: str = "",
+        field: str = "",
+        kind: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message, self.status, self.code, self.field, self.kind = message, status, code, field, kind
+        self.headers = dict(headers or {})
+        self.passed = b""
+        """The body of an upstream's refusal, as it came."""
+
+
+class Body:
+    """A JSON object of a request. Methods raise BadRequest if a value is not what it must be."""
+
+    def __init__(self, values: Mapping[str, Any], where: str = "", raw: bytes = b"", *, lenient: bool = False) -> None:
+        self.values, self.where, self.raw, self.lenient = values, where, raw, lenient
+
+    def __contains__(self, key: str) -> bool:
+        return self.values.get(key) is not None
+
+    def wrong(self, key: str, words: str) -> BadRequest:
+        field = f"{self.where}{key}"
+        return BadRequest(f"{field} {words}", field=field)
+
+    def text(self, key: str, default: str | None = None) -> str:
+        value = self.values.get(key)
+        if value is None and default is not None:
+            return default
+        if not isinstance(value, str):
+            if self.lenient:
+                return default or ""
+            raise self.wrong(key, "is required" if value is None else "must be text")
+        return value
+
+    def name(self, key: str, default: str | None = None) -> str:
+        value = self.text(key, default)
+        if (len(value) > _LONGEST_NAME or not value.isprintable()) and not self.lenient:
+            raise self.wrong(key, f"must be at most {_LONGEST_NAME} printable characters")
+        return value
+
+    def flag(self, key: str) -> bool:
+        value = self.values.get(key)
+        if value is not None and not isinstance(value, bool) and not self.lenient:
+            raise self.wrong(key, "must be true or false")
+        return value is True
+
+    def number(self, key: str, low: float, high: float) -> float | None:
+        if (value := self.values.get(key)) is None:
+            return None
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if is_number and (self.lenient or low <= value <= high):
+            return float(value)
+        if self.lenient:
+            return None
+        raise self.wrong(key, f"must be a number from {low:g} to {high:g}")
+
+    def either(self, first: str, second: str) -> str:
+        """A text that may have either of two names. Empty if it isn't there."""
+        texts = {self.text(first, ""), self.text(second, "")} - {""}
+        if len(texts) > 1:
+            raise self.wrong(first, f"and {second} say different things")
+        return next(iter(texts), "")
+
+    def whole(self, key: str, low: int, high: int = 2**63 - 1) -> int | None:
+        if (value := self.values.get(key)) is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise self.wrong(key, f"must be a whole number from {low}")
+        return value
+
+    def inner(self, key: str) -> Body:
+        value = self.values.get(key)
+        if not isinstance(value, dict):
+            if not self.lenient:
+                raise self.wrong(key, "must be an object")
+            value = {}
+        return Body(value, f"{self.where}{key}.", lenient=self.lenient)
+
+    def listed(self, key: str) -> list[Body]:
+        value = self.values.get(key)
+        items = [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+        if value is not None and items != value and not self.lenient:
+            raise self.wrong(key, "must be a list of objects")
+        return [Body(item, f"{self.where}{key}[{at}].", lenient=self.lenient) for at, item in enumerate(items)]
+
+    def texts(self, key: str, parts: tuple[str, ...], between: str = "") -> str:
+        """Text, or a list of parts that have text. Parts of other types are refused."""
+        value, found = self.values.get(key), list[str]()
+        if isinstance(value, str):
+            return value
+        for part in self.listed(key):
+            if part.values.get("type", "text") not in parts:
+                words = f"must be {' or '.join(parts)}: this server reads text only"
+                found.append(part.left_out(part.wrong("type", words)))
+            else:
+                found.append(part.text("refusal") if "refusal" in part else part.text("text"))
+        return between.join(found)
+
+    def parts(self, key: str) -> list[Body]:
+        """The parts of a content. A text is one of them."""
+        value = self.values.get(key)
+        if isinstance(value, str):
+            return [Body({"type": "text", "text": value}, f"{self.where}{key}.", lenient=self.lenient)] if value else []
+        return self.listed(key)
+
+    def strings(self, key: str, most: int) -> tuple[str, ...]:
+        value = self.values.get(key)
+        items = [value] if isinstance(value, str) else value or []
+        if not isinstance(items, list) or len(items) > most or not all(isinstance(item, str) for item in items):
+            raise self.wrong(key, f"must be text or a list of at most {most} texts")
+        return tuple(items)
+
+    def sampling(self, *limits: str) -> Sampling:
+        """The sampling. `limits` are the keys that the maximum number of tokens may have."""
+        found = [limit for key in limits if (limit := self.whole(key, 1)) is not None]
+        seed, top_p = self.whole("seed", -(2**63)), self.number("top_p", 0, 1)
+        if top_p == 0:
+            raise self.wrong("top_p", "must be more than 0")
+        seed = None if seed is None else abs(seed)
+        return Sampling(self.number("temperature", 0, 2), top_p, min(found, default=None), seed)
+
+    def chosen(self) -> tuple[str, str]:
+        """The `tool_choice` of a chat completion as its mode, and the name of the function that must be called."""
+        choice = self.values.get("tool_choice")
+        if isinstance(choice, str):
+            return choice, ""
+        return "required", text(table(table(choice).get("function")).get("name"))
+
+    def refuse(self, neutral: Mapping[str, tuple[Any, ...]]) -> None:
+        """Refuse what can't be done, by name. The values are those that change nothing, besides null."""
+        for key, values in neutral.items():
+            if key in self and self.values[key] not in values and not self.lenient:
+                raise self.unsupported(key)
+
+    def refuse_others(self, known: Collection[str]) -> None:
+        for key in self.values:
+            if key in self and key not in known and not self.lenient:
+                raise self.unsupported(key)
+
+    def renamed(self, known: Mapping[str, str]) -> Json:
+        """The fields that aren't known, as they are, and those that are under their new name, if it isn't empty."""
+        given = ((known.get(key, key), value) for key, value in self.values.items() if value is not None)
+        return {name: value for name, value in given if name}
+
+    def unsupported(self, key: str, words: str = "is not supported") -> BadRequest:
+        field = f"{self.where}{key}"
+        return BadRequest(f"{field[:200]} {words}", code="unsupported_parameter", field=field[:200])
+
+    def left_out(self, problem: BadRequest) -> str:
+        """What the record has in place of this object. Raises the problem unless the body is lenient."""
+        if not self.lenient:
+            raise problem
+        kind = self.values.get("type")
+        digest = blake2b(json.dumps(self.values, sort_keys=True).encode(), digest_size=6).hexdigest()
+        return f"[{kind if isinstance(kind, str) and kind else 'part'} {digest}]"
+
+    def action(self, name: str = "name", schema: str = "parameters") -> Action:
+        called, parameters = self.name(name), self.inner(schema).values if schema in self else {}
+        if not called.strip() and not self.lenient:
+            raise self.wrong(name, "must not be empty")
+        return Action(called, self.text("description", ""), parameters or {"type": "object", "properties": {}})
+
+    def call(self, identity: str, name: str = "name", arguments: str = "arguments") -> Call:
+        """A call of an earlier answer. Its arguments are an object, or the JSON of one."""
+        given = self.values.get(arguments)
+        if isinstance(given, str):
+            try:
+                given = json.loads(given or "{}", parse_constant=_no_constant)
+            except (ValueError, RecursionError):
+                given = None
+        if not isinstance(given, dict):
+            raise self.wrong(arguments, "must be a JSON object")
+        return Call(self.name(name), _clean(given), identity)
+
+
+def read_body(raw: bytes) -> Body:
+    try:
+        values = json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise BadRequest("the body must be JSON in UTF-8") from None
+    if not isinstance(values, dict):
+        raise BadRequest("the body must be a JSON object")
+    # Escapes can spell lone surrogates, which no file and no tokenizer accepts, and numbers that are too large.
+    return Body(_clean(values), raw=raw)
+
+
+def _clean(value: Any, depth: int = 0) -> Any:
+    if isinstance(value, str):
+        return value if value.isascii() else _SURROGATE.sub("\ufffd", value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise BadRequest("the body has a number that is too large")
+    if isinstance(value, (dict, list)):
+        if depth > 100:
+            raise BadRequest("the body is nested too deep")
+        if isinstance(value, list):
+            return [_clean(item, depth + 1) for item in value]
+        return {_clean(key): _clean(item, depth + 1) for key, item in value.items()}
+    return value
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
 
 
 class Malformed(Exception):
@@ -65,18 +283,17 @@ class StreamReader:
 
 
 class StreamWriter:
-    """Writes one streamed answer."""
-
     def __init__(self, body: Body) -> None:
         self.body = body
         """The request."""
+        self.whole: Json = {}
+        """The whole answer, after its end."""
 
     def take(self, chunk: Json) -> Iterator[bytes]:
         """The events of the next chunk of a chat completion."""
         raise NotImplementedError
 
     def end(self) -> Iterator[bytes]:
-        """The events of the end."""
         raise NotImplementedError
 
 
@@ -116,8 +333,8 @@ class Protocol:
     """The field with the conversation, and what a part of a user's message is called that is text."""
     headers: Mapping[str, str] = {}
     """Headers that its servers require of our own requests."""
-    stream_reader: type[StreamReader] = StreamReader
-    stream_writer: type[StreamWriter] = StreamWriter
+    reader: type[StreamReader] = StreamReader
+    writer: type[StreamWriter] = StreamWriter
 
     def routes(self, path: str) -> list[str]:
         """Where the gateway answers at one of the paths."""
@@ -178,18 +395,15 @@ class Protocol:
         raise NotImplementedError
 
     def write_answer(self, reply: Json, body: Body) -> Json:
-        """The answer to a request, from a chat completion."""
-        raise NotImplementedError
+        """The answer to a request, from a chat completion. It is what the events of a stream come to."""
+        writer = self.writer(body)
+        for _ in (*writer.take(as_chunk(reply)), *writer.end()):
+            pass
+        return writer.whole
 
     def write_count(self, count: int) -> Json:
         """The answer of `count_path`."""
         raise NotImplementedError
-
-    def reader(self) -> StreamReader:
-        return self.stream_reader()
-
-    def writer(self, body: Body) -> StreamWriter:
-        return self.stream_writer(body)
 
     def error(self, problem: BadRequest) -> Json:
         """The body of an answer to a request that failed."""
@@ -208,45 +422,7 @@ class Protocol:
         return [str(entry["id"]) for entry in objects(reply["data"]) if entry.get("id")]
 
 
-# -- parts -------------------------------------------------------------------------------------------------------------
-
-
-def event(data: Mapping[str, Any], name: str = "") -> bytes:
-    words = json.dumps(data, separators=(",", ":"))
-    return (f"event: {name}\n" if name else "").encode() + f"data: {words}\n\n".encode()
-
-
-def problem_of(error: object, status: int = 502, headers: Mapping[str, str] | None = None) -> BadRequest:
-    """The problem that an error in the format of chat completions tells of."""
-    given = error if isinstance(error, Mapping) else {"message": error}
-    message, code, field, kind = (str(given.get(name) or "") for name in ("message", "code", "param", "type"))
-    message = message or "the model's server refused the request"
-    return BadRequest(message, status, code=code, field=field, kind=kind, headers=headers)
-
-
-def sampled(body: Json, run: Sampling, names: Mapping[str, str], *, run_wins: bool) -> Json:
-    """The body with the sampling of a run under these names. The maximum number of tokens is the smaller of both.
-
-    A seed is sent only if the run wins, so that the same question again has another answer.
-    """
-    found = dict(body)
-    for own, name in names.items():
-        value, asked = getattr(run, own), body.get(name)
-        if value is None or (own == "seed" and not run_wins):
-            continue
-        if own == "max_tokens":
-            found[name] = min(asked, value) if isinstance(asked, int) else value
-        elif run_wins or asked is None:
-            found[name] = value
-    return found
-
-
-def rest_of(body: Body, known: Mapping[str, str]) -> Json:
-    """The fields that aren't known, as they are, and those that are, under their name in chat completions.
-
-    Fields whose name there is empty are left out.
-    """
-    return {name: value for key, value in body.values.items() if value is not None and (name := known.get(key, key))}
+# -- what protocols share ----------------------------------------------------------------------------------------------
 
 
 def _is_said(message: object) -> bool:
@@ -257,42 +433,12 @@ def _is_said(message: object) -> bool:
     return found.get("role") == "user" and not (parts and len(results) == len(parts))
 
 
-def text_alone(parts: Sequence[Mapping[str, Any]], between: str = "") -> Any:
-    """A message's content: text alone as text, as most servers want it."""
-    if all(set(part) == {"type", "text"} and part["type"] == "text" for part in parts):
-        return between.join(part["text"] for part in parts)
-    return list(parts)
-
-
-def content_of(role: str, parts: Sequence[Mapping[str, Any]]) -> Any:
-    """A message's content. The parts of a user's stay apart: a program puts others' words beside theirs."""
-    return list(parts) if role == "user" and len(parts) > 1 else text_alone(parts)
-
-
-def with_text(content: object, recalled: str) -> object:
-    """The text or the parts of a system message, with what was recalled."""
-    if isinstance(content, list):
-        return [*content, {"type": "text", "text": recalled}]
-    return f"{content}\n\n{recalled}" if content else recalled
-
-
-def choice_of(reply: Mapping[str, Any]) -> Json:
-    """The first choice of an answer, or of a chunk. Empty if there is none."""
-    choices = reply.get("choices")
-    return table(choices[0]) if isinstance(choices, list) and choices else {}
-
-
-def message_of(reply: Mapping[str, Any]) -> Json:
-    return table(choice_of(reply).get("message"))
-
-
-def as_chunk(reply: Json) -> Json:
-    """A whole answer as the only chunk of a stream."""
-    return {**reply, "choices": [{**choice_of(reply), "delta": message_of(reply)}]}
-
-
-def chunk_of(delta: Json, finish: str | None = None) -> Json:
-    return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+def problem_of(error: object, status: int = 502, headers: Mapping[str, str] | None = None) -> BadRequest:
+    """The problem that an error in the format of chat completions tells of."""
+    given = error if isinstance(error, Mapping) else {"message": error}
+    message, code, field, kind = (str(given.get(name) or "") for name in ("message", "code", "param", "type"))
+    message = message or "the model's server refused the request"
+    return BadRequest(message, status, code=code, field=field, kind=kind, headers=headers)
 
 
 def turns_of(
@@ -313,81 +459,3 @@ def turns_of(
 
 def functions_of(chat: Body) -> list[Json]:
     return [dict(tool.inner("function").values) for tool in chat.listed("tools")]
-
-
-def chosen_in(chat: Body) -> tuple[str, str]:
-    """The `tool_choice` of a chat completion as its mode, and the name of the function that must be called."""
-    choice = chat.values.get("tool_choice")
-    if isinstance(choice, str):
-        return choice, ""
-    return "required", text(table(table(choice).get("function")).get("name"))
-
-
-def call_of(identity: object, name: object, arguments: object) -> Json:
-    return {"id": identity, "type": "function", "function": {"name": name, "arguments": arguments}}
-
-
-def arguments_of(written: object) -> Json:
-    """The arguments of a call. Those that are no JSON object are there as they came."""
-    found = parsed(written or "{}") if isinstance(written, str) else written
-    return found if isinstance(found, dict) else {"arguments": written}
-
-
-class Counts(NamedTuple):
-    """How many tokens an answer took. What a server doesn't say is 0."""
-
-    prompt: int
-    cached: int
-    sampled: int
-    reasoning: int
-
-    @property
-    def total(self) -> int:
-        return self.prompt + self.sampled
-
-
-def counts_in(reply: Mapping[str, Any]) -> Counts:
-    usage = table(reply.get("usage"))
-    cached = table(usage.get("prompt_tokens_details")).get("cached_tokens")
-    reasoning = table(usage.get("completion_tokens_details")).get("reasoning_tokens")
-    found = (usage.get("prompt_tokens"), cached, usage.get("completion_tokens"), reasoning)
-    return Counts(*(max(0, number(one)) for one in found))
-
-
-def reasoning_of(message: Mapping[str, Any]) -> str:
-    """The thoughts in a message or delta, under either of the names that servers give them."""
-    return text(message.get("reasoning_content") or message.get("reasoning"))
-
-
-def call_deltas(chunk: Mapping[str, Any]) -> Iterator[tuple[int, str, str, str]]:
-    """The parts of calls in a chunk: the call's index, its id, its name, and more of its arguments."""
-    for place, part in enumerate(objects(table(choice_of(chunk).get("delta")).get("tool_calls"))):
-        function, index = table(part.get("function")), part.get("index")
-        more = function.get("arguments") or ""
-        more = more if isinstance(more, str) else json.dumps(more, ensure_ascii=False)  # some servers send the object
-        words = (str(part.get("id") or ""), str(function.get("name") or ""))
-        yield (index if isinstance(index, int) else place, *words, more)
-
-
-def parsed(content: str | bytes) -> Any:
-    """The value of a JSON text. None if it is none."""
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError):
-        return None
-
-
-def objects(value: object) -> list[Json]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def table(value: object) -> Json:
-    return value if isinstance(value, dict) else {}
-
-
-def text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def number(value: object) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0

@@ -5,30 +5,9 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
-from .bodies import BadRequest, Body
-from .protocol import (
-    Json,
-    Malformed,
-    Protocol,
-    StreamReader,
-    StreamWriter,
-    as_chunk,
-    call_deltas,
-    call_of,
-    choice_of,
-    chosen_in,
-    chunk_of,
-    content_of,
-    counts_in,
-    event,
-    functions_of,
-    objects,
-    reasoning_of,
-    rest_of,
-    table,
-    text,
-    text_alone,
-)
+from . import completion
+from .completion import Json, event, objects, table, text
+from .protocol import BadRequest, Body, Malformed, Protocol, StreamReader, StreamWriter, functions_of
 
 _ROLES = ("system", "developer", "user", "assistant")
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
@@ -81,11 +60,11 @@ class _EventReader(StreamReader):
         kind, whole = text(found.get("type")), table(found.get("response"))
         if kind == "response.output_text.delta":
             self._told += text(found.get("delta"))
-            yield chunk_of({"content": text(found.get("delta"))})
+            yield completion.chunk_of({"content": text(found.get("delta"))})
         elif kind in ("response.reasoning_text.delta", "response.reasoning_summary_text.delta"):
-            yield chunk_of({"reasoning_content": text(found.get("delta"))})
+            yield completion.chunk_of({"reasoning_content": text(found.get("delta"))})
         elif kind == "response.refusal.delta":
-            yield chunk_of({"refusal": text(found.get("delta"))})
+            yield completion.chunk_of({"refusal": text(found.get("delta"))})
         elif kind == "response.output_item.done":
             yield from self._call(table(found.get("item")))
         elif kind in ("response.completed", "response.incomplete", "response.failed"):
@@ -93,16 +72,16 @@ class _EventReader(StreamReader):
                 yield from self._call(item)
             said = "".join(text(_said(item).get("content")) for item in objects(whole.get("output")))
             if said.startswith(self._told) and said != self._told:
-                yield chunk_of({"content": said[len(self._told) :]})
+                yield completion.chunk_of({"content": said[len(self._told) :]})
             self.ended = True
-            yield {**chunk_of({}, _finish_of(whole, bool(self._calls))), **_top_of(whole)}
+            yield {**completion.chunk_of({}, _finish_of(whole, bool(self._calls))), **_top_of(whole)}
         elif whole:
             yield {**_top_of(whole), "choices": []}
 
     def _call(self, item: Json) -> Iterator[Json]:
         calls, name = _said(item).get("tool_calls"), text(item.get("call_id"))
         if calls and name not in self._calls:
-            yield chunk_of({"tool_calls": [{"index": len(self._calls), **calls[0]}]})
+            yield completion.chunk_of({"tool_calls": [{"index": len(self._calls), **calls[0]}]})
             self._calls.add(name)
 
 
@@ -116,7 +95,6 @@ class _EventWriter(StreamWriter):
         self._name, self._finish = "", ""
         self._items: list[Json] = []
         self._open: dict[Any, int] = {}  # the places of the items that are not done, by what they are
-        self.whole: Json = {}
 
     def take(self, chunk: Json) -> Iterator[bytes]:
         if not self._top:
@@ -125,10 +103,10 @@ class _EventWriter(StreamWriter):
             for name in ("response.created", "response.in_progress"):
                 yield self._event(name, response=_response(self.body, self._top, [], status="in_progress"))
         self._top |= {name: chunk[name] for name in ("usage", "service_tier") if chunk.get(name)}
-        choice = choice_of(chunk)
+        choice = completion.choice_of(chunk)
         self._finish = text(choice.get("finish_reason")) or self._finish
         delta = table(choice.get("delta"))
-        if thoughts := reasoning_of(delta):
+        if thoughts := completion.reasoning_of(delta):
             item, where = yield from self._item(
                 "reasoning", id=f"rs_{self._name}", summary=[], content=[_part(_THOUGHT)]
             )
@@ -138,7 +116,7 @@ class _EventWriter(StreamWriter):
         for kind, name in (("content", "output_text"), ("refusal", "refusal")):
             if said := text(delta.get(kind)):
                 yield from self._text(name, said, logprobs)
-        for index, identity, name, more in call_deltas(chunk):
+        for index, identity, name, more in completion.call_deltas(chunk):
             call = {"id": f"fc_{self._name}_{index}", "call_id": identity, "name": name, "arguments": ""}
             item, where = yield from self._item("function_call", index, **call)
             item["call_id"], item["name"] = item["call_id"] or identity, item["name"] or name
@@ -211,7 +189,7 @@ class _EventWriter(StreamWriter):
 
 class Responses(Protocol):
     name, path = "responses", "responses"
-    stream_reader, stream_writer = _EventReader, _EventWriter
+    reader, writer = _EventReader, _EventWriter
     conversation, text_part = "input", "input_text"
     limits = ("max_output_tokens",)
     fields: Mapping[str, str] = {
@@ -224,7 +202,7 @@ class Responses(Protocol):
 
     def read_request(self, body: Body) -> Body:
         body.refuse(_NEUTRAL)
-        values = rest_of(body, _NAMES)
+        values = body.renamed(_NAMES)
         instructions = body.text("instructions", "")
         messages: list[Json] = [{"role": "system", "content": instructions}] if instructions else []
         if isinstance(body.values.get("input"), str):
@@ -272,7 +250,7 @@ class Responses(Protocol):
         if functions := functions_of(chat):
             body["tools"] = [{"type": "function", **function} for function in functions]
         if "tool_choice" in chat:
-            mode, name = chosen_in(chat)
+            mode, name = chat.chosen()
             body["tool_choice"] = {"type": "function", "name": name} if name else mode
         if "response_format" in chat:
             form = chat.inner("response_format").values
@@ -301,12 +279,6 @@ class Responses(Protocol):
         choice = {"index": 0, "message": message, "finish_reason": _finish_of(whole, bool(message.get("tool_calls")))}
         return {**_top_of(whole), "choices": [choice]}
 
-    def write_answer(self, reply: Json, body: Body) -> Json:
-        writer = _EventWriter(body)
-        for _ in (*writer.take(as_chunk(reply)), *writer.end()):
-            pass
-        return writer.whole
-
     def error_event(self, problem: BadRequest) -> bytes:
         data = {"code": problem.code or None, "message": problem.message, "param": problem.field or None}
         return event({"type": "error", **data, "sequence_number": 0}, "error")
@@ -325,17 +297,17 @@ def _conversation(items: list[Body]) -> list[Json]:
             role = item.text("role")
             if role not in _ROLES:
                 item.left_out(item.wrong("role", f"must be {', '.join(_ROLES)}"))
-            given = content_of(role, [_read_part(part) for part in item.parts("content")])
+            given = completion.content_of(role, [_read_part(part) for part in item.parts("content")])
             found.append({"role": role, "content": given, **(reasoning if role == "assistant" else {})})
             thoughts = "" if role == "assistant" else thoughts
         elif kind == "function_call":
-            call = call_of(item.text("call_id"), item.text("name"), item.text("arguments", ""))
+            call = completion.call_of(item.text("call_id"), item.text("name"), item.text("arguments", ""))
             if thoughts or not found or found[-1]["role"] != "assistant":
                 found.append({"role": "assistant", "content": None, **reasoning})
                 thoughts = ""
             found[-1].setdefault("tool_calls", []).append(call)
         elif kind == "function_call_output":
-            given = text_alone([_read_part(part) for part in item.parts("output")])
+            given = completion.text_alone([_read_part(part) for part in item.parts("output")])
             found.append({"role": "tool", "tool_call_id": item.text("call_id"), "content": given})
         elif kind == "reasoning":
             if "encrypted_content" in item:
@@ -427,7 +399,9 @@ def _said(item: Json) -> Json:
     """What an item adds to the message of a chat completion."""
     kind = item.get("type")
     if kind == "function_call":
-        return {"tool_calls": [call_of(item.get("call_id"), item.get("name"), item.get("arguments") or "{}")]}
+        return {
+            "tool_calls": [completion.call_of(item.get("call_id"), item.get("name"), item.get("arguments") or "{}")]
+        }
     if kind == "message":
         parts = objects(item.get("content"))
         refusal = "".join(text(part.get("refusal")) for part in parts)
@@ -484,7 +458,7 @@ def _response(body: Body, reply: Json, items: list[Json], finish: object = None,
         "service_tier": reply.get("service_tier") or body.values.get("service_tier"),
     }
     if status != "in_progress" and table(reply.get("usage")):
-        counts = counts_in(reply)
+        counts = completion.counts_in(reply)
         found["usage"] = {
             "input_tokens": counts.prompt,
             "input_tokens_details": {"cached_tokens": counts.cached, "cache_write_tokens": 0},

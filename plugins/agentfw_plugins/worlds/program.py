@@ -33,7 +33,7 @@ from agentfw.runs import make_folder
 from agentfw.settings import OPERATIONAL
 from agentfw.turns.session import SessionEnvironment
 
-from ..protocols.protocol import parsed
+from ..protocols.completion import parsed
 from ..task_files import TASKS_SETTING, Row, read_tasks, tasks_of
 
 

@@ -22,7 +22,7 @@ from agentfw.host.reward_functions import COLUMNS, call_function, taken
 from agentfw.printing.out import counted
 from agentfw.turns.session import SessionEnvironment
 
-from ..protocols.bodies import BadRequest, Body
+from ..protocols import BadRequest, Body
 from ..protocols.chat import read_chat
 from ..task_files import TASKS_SETTING, Row, read_tasks, tasks_of
 

@@ -19,7 +19,7 @@ from agentfw.runs import RunFolder, read_sessions
 from agentfw_plugins.gateway.answering import Line
 from agentfw_plugins.gateway.keys import KeyFile
 from agentfw_plugins.gateway.live import Limits
-from agentfw_plugins.protocols.bodies import BadRequest
+from agentfw_plugins.protocols import BadRequest
 
 from .conftest import CLIENT, Serve, Served
 from .endless_upstream import Upstream, endless

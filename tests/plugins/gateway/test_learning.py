@@ -277,6 +277,14 @@ def test_what_one_gateway_made_is_served_by_all_and_what_they_hear_is_counted_to
 
 
 @pytest.mark.slow
+def test_feedback_at_gateways_that_share_their_sessions_is_left_out(two: Two, anywhere: str, agentfw: Agentfw) -> None:
+    told = agentfw("serve", "forget-feedback", "--user", "mallory", "--sessions", anywhere, "--json")
+
+    assert told.json == {"left_out": 0, "withdrawn": [], "served": "v0"}
+    assert [gone.user for gone in two[0].read().removals] == ["mallory"]
+
+
+@pytest.mark.slow
 def test_a_gateway_with_another_policy_does_not_serve_these_versions(two: Two, anywhere: str, tmp_path: Path) -> None:
     with two[0].change() as changed:
         changed.versions = state().versions

@@ -15,8 +15,8 @@ from waiting import until
 from agentfw_plugins.gateway.keys import KeyFile
 from agentfw_plugins.gateway.live import Limits
 from agentfw_plugins.protocols import BadRequest, Protocol, protocols
-from agentfw_plugins.protocols.bodies import read_body
 from agentfw_plugins.protocols.chat import recorded
+from agentfw_plugins.protocols.protocol import read_body
 
 from .conftest import CLIENT, EARS
 from .features import HELLO, SCHEMA

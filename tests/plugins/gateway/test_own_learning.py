@@ -15,12 +15,9 @@ from command_line import Agentfw
 
 from agentfw import Generation, Message, Request, Task
 from agentfw.runs import LiveRun
-from agentfw_plugins.gateway.learning.learning import Learning
-from agentfw_plugins.gateway.learning.making import Look
-from agentfw_plugins.gateway.learning.own_versions import AT_ONCE, can_show, chosen, mark_better
+from agentfw_plugins.gateway.learning.learning import Learning, ServedVersions
 from agentfw_plugins.gateway.learning.ratings import Rating, comparable
-from agentfw_plugins.gateway.learning.served_versions import ServedVersions
-from agentfw_plugins.gateway.learning.trainer import attempt
+from agentfw_plugins.gateway.learning.trainer import AT_ONCE, Look, attempt, can_show, chosen, mark_better
 from agentfw_plugins.gateway.learning.version_file import Removal, State, Version, VersionFile, Wished
 from agentfw_plugins.gateway.live import opened
 

@@ -15,7 +15,7 @@ import pytest
 from agentfw_plugins.protocols import About, Body, Malformed, Protocol, protocols
 from agentfw_plugins.protocols.answers import StreamedReply, read_generation
 from agentfw_plugins.protocols.chat import headed
-from agentfw_plugins.protocols.protocol import as_chunk
+from agentfw_plugins.protocols.completion import as_chunk
 
 from ..gateway.mutations import mutate
 

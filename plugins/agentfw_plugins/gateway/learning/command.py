@@ -1,6 +1,6 @@
 """`agentfw serve versions`, `rollback` and `forget-feedback`: what a gateway has learned, and how to take it back.
 
-A gateway that runs follows within a second. This module is imported for --help, so each command imports what it needs.
+A gateway that runs follows within a second.
 """
 
 from __future__ import annotations
@@ -134,8 +134,9 @@ def forget_feedback(
         raise UsageError("nothing says which feedback", fix="use --user, --session, --since or --until")
     file = _file(run, runs, shared)
     removal = Removal(user, session, since.timestamp() if since else None, until.timestamp() if until else time.time())
+    episodes = list(file.episodes())  # before the change: in a file, one transaction waits for the other
     with file.change() as state:
-        ratings = read_ratings(file.episodes(), state.removals, state.metric)
+        ratings = read_ratings(episodes, state.removals, state.metric)
         gone = [one for one in ratings if removal.holds(one.user, one.session, one.at)]
         withdrawn = [one.name for one in state.remove(removal, {one.session for one in gone})]
         served = state.served

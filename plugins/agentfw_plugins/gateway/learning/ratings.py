@@ -25,8 +25,6 @@ _HELD_OUT = 3  # one of so many conversations is held out
 
 
 class Rating(NamedTuple):
-    """An answer that somebody liked or disliked."""
-
     session: str
     user: str
     at: float

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 from sqlalchemy import Connection, delete, insert, select, update
@@ -99,8 +99,7 @@ class SharedVersionFile(VersionFile):
         self.database.close()
 
     def episodes(self) -> Iterator[Episode]:
-        with closing(SessionJournal(self.address)) as journal:
-            yield from journal.sessions(Chosen(rated=True))
+        return SessionJournal(self.database).sessions(Chosen(rated=True))
 
     def drop(self, numbers: Iterable[int]) -> None:
         self.database.rows(delete(ADAPTERS).where(ADAPTERS.c.version.in_(list(numbers))))

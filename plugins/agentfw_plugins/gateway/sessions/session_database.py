@@ -142,7 +142,6 @@ class SessionDatabase:
                 os.close(os.open(str(url.database), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         words = "(julianday('now') - 2440587.5) * 86400.0" if self.is_file else "extract(epoch from clock_timestamp())"
         self.clock: sa.ColumnElement[float] = sa.literal_column(words, sa.Float)
-        """The database's time, in a statement."""
         options: dict[str, Any] = {"connect_args": {"timeout": 60}} if self.is_file else {"max_overflow": 0}
         # A connection that the server has closed meanwhile is replaced, so a failover ends no gateway.
         self.breaks = 0
@@ -221,7 +220,6 @@ def _plain(connection: Any, record: object) -> None:
     connection.execute("PRAGMA journal_mode=WAL")
 
 
-_LOOKS = 1.0  # seconds between two looks for changes
 _OF_KEYS = [KEYS.c[name] for name in Key.__dataclass_fields__]
 
 
@@ -251,13 +249,6 @@ class SharedKeys(Keys):
     def refresh(self) -> None:
         rows = self.database.rows(sa.select(*_OF_KEYS).order_by(KEYS.c.created, KEYS.c.name))
         self._known = {row.digest: Key(*tuple(row)) for row in rows}
-
-    async def follow(self) -> None:
-        """Look for changes, for ever."""
-        while True:
-            await asyncio.sleep(_LOOKS)
-            with suppress(UnreachableError):  # then no session can be led, either
-                await asyncio.to_thread(self.refresh)
 
     def insert(self, key: Key) -> None:
         try:

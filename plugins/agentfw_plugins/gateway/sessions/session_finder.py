@@ -15,8 +15,8 @@ import re
 import secrets
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from hashlib import blake2b
 
@@ -50,11 +50,19 @@ class SessionFinder:
         return await self.known(caller, name)
 
     async def known(self, caller: Caller, name: str) -> Session:
-        """A session that is in progress."""
         raise NotImplementedError
 
     async def release(self, session: Session) -> None:
         """Release a session after a request. Call this once for each session that `find` or `known` returned."""
+
+    @asynccontextmanager
+    async def leading(self, caller: Caller, name: str) -> AsyncIterator[Session]:
+        """A session that is in progress, for the block."""
+        session = await self.known(caller, name)
+        try:
+            yield session
+        finally:
+            await self.release(session)
 
     async def keep(self, session: Session, messages: Sequence[Message] = (), reply: Reply | None = None) -> None:
         """Record what is new in a session. With a reply, remember whose it is."""
@@ -82,43 +90,46 @@ class LiveSessionFinder(SessionFinder):
     def asking(self, caller: Caller, name: str) -> Caller:
         if caller.user or caller.key is not None or not self.default_user:
             return caller
-        session = self.live.sessions.get(self._full(caller, name))
+        full = caller.space + name
+        session = self.live.sessions.get(self._newest.get(full, full))
         user = session.episode.task.user if session is not None else ""
         return replace(caller, user=user or self.default_user)
 
     async def find(self, caller: Caller, name: str, messages: Sequence[Message]) -> Session:
         if not name:
-            known = [self._answers.get(answer, "") for answer in answers_in(caller, messages)]
-            name = next((one.removeprefix(caller.space) for one in reversed(known) if one in self.live.sessions), "")
-        full = self._full(caller, name)
-        ended = self._ended(full)
-        if name and ended is not None and ended.finish in (IDLE, CLOSED):
-            caller.check(ended.user)
-            self._check_room()
+            name = (await self._going_on(answers_in(caller, messages))).removeprefix(caller.space)
+        return await self._lead(caller, name or f"{_UNNAMED}{secrets.token_hex(6)}", begins=True)
+
+    async def known(self, caller: Caller, name: str) -> Session:
+        return await self._lead(caller, name, begins=False)
+
+    async def _going_on(self, answers: Sequence[str]) -> str:
+        """The name of the session that the last of these answers was given in. Empty if there is none."""
+        known = (self._answers.get(answer, "") for answer in reversed(answers))
+        return next((name for name in known if name in self.live.sessions), "")
+
+    async def _lead(self, caller: Caller, name: str, *, begins: bool) -> Session:
+        """The newest session of a name. With `begins`, one is begun where there is none, or where that was left."""
+        full = self._newest.get(caller.space + name, caller.space + name)
+        session, ended = self.live.sessions.get(full), self.live.ended.get(full)
+        if session is not None and session.over:
+            ended = EndedSession(session.episode.finish, session.episode.task.user)
+        if ended is not None:
+            self._check_again(caller, ended.finish, ended.user, begins=begins)
             first, _, number = full.partition("~")
-            self._newest[first] = f"{first}~{int(number or 1) + 1}"
-            return self._use(self.live.begin(self._newest[first], caller.user))
-        if name and (ended is not None or full in self.live.sessions):
-            return await self.known(caller, name)
-        self._check_room()
-        return self._use(self.live.begin(self._new_name(caller, name), caller.user))
+            full = self._newest[first] = f"{first}~{int(number or 1) + 1}"
+            session = self.live.begin(full, caller.user)
+        elif session is None:
+            self._check_new(name, begins=begins)
+            session = self.live.begin(full, caller.user)
+        session = self._of(caller, session)
+        self._in_use[session.name] += 1
+        return session
 
     async def release(self, session: Session) -> None:
         self._in_use[session.name] -= 1
         if not self._in_use[session.name]:
             del self._in_use[session.name]
-
-    def _use(self, session: Session) -> Session:
-        self._in_use[session.name] += 1
-        return session
-
-    async def known(self, caller: Caller, name: str) -> Session:
-        full = self._full(caller, name)
-        if self._ended(full) is not None:
-            raise has_ended()
-        if (session := self.live.sessions.get(full)) is None:
-            raise no_such_session()
-        return self._use(self._of(caller, session))
 
     def _of(self, caller: Caller, session: Session) -> Session:
         """The session, if the caller may use it. One of nobody becomes theirs."""
@@ -128,24 +139,21 @@ class LiveSessionFinder(SessionFinder):
             session.episode.task = replace(task, user=caller.user)
         return session
 
-    def _full(self, caller: Caller, name: str) -> str:
-        """What the record calls the session that a caller means."""
-        full = caller.space + name
-        return self._newest.get(full, full)
+    def _check_again(self, caller: Caller, finish: str, user: str, *, begins: bool) -> None:
+        """Raise BadRequest unless another session can begin under the name of one that has ended."""
+        if not begins or finish not in (IDLE, CLOSED):
+            raise BadRequest("this session has ended", 410, code="session_ended")
+        caller.check(user)
+        self._check_room()
 
-    def _new_name(self, caller: Caller, name: str) -> str:
-        if not name:
-            return f"{caller.space}{_UNNAMED}{secrets.token_hex(6)}"
+    def _check_new(self, name: str, *, begins: bool) -> None:
+        """Raise BadRequest unless a session can begin under this name."""
+        if not begins:
+            raise no_such_session()
+        self._check_room()
         if not SESSION_NAME.fullmatch(name):
             words = "a session's name has 1 to 100 letters, digits, dots, dashes and underscores"
             raise BadRequest(words, field="session")
-        return caller.space + name
-
-    def _ended(self, full: str) -> EndedSession | None:
-        session = self.live.sessions.get(full)
-        if session is not None and session.over:
-            return EndedSession(session.episode.finish, session.episode.task.user)
-        return self.live.ended.get(full)
 
     def _check_room(self) -> None:
         if len(self.live.sessions) >= self.most:
@@ -199,16 +207,11 @@ class OpenSessionFinder(SessionFinder):
         raise BadRequest("this session ends when its program does", 409, code="session_busy")
 
 
-def has_ended() -> BadRequest:
-    return BadRequest("this session has ended", 410, code="session_ended")
-
-
 def no_such_session() -> BadRequest:
     return BadRequest("there is no such session", 404, code="no_such_session")
 
 
 def is_unnamed(session: Session) -> bool:
-    """Whether a session is found by its conversation."""
     return session.name.rpartition(":")[2].startswith(_UNNAMED)
 
 

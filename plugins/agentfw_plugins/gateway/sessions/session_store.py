@@ -28,7 +28,7 @@ from agentfw.errors import MissingExtraError, StorageError
 from agentfw.turns.session import extended
 
 try:
-    from sqlalchemy import ColumnElement, Connection, Row, and_, delete, func, insert, literal, select, update
+    from sqlalchemy import ColumnElement, Row, and_, delete, func, insert, literal, select, update
     from sqlalchemy.exc import IntegrityError
 except ImportError as error:
     raise MissingExtraError("shared sessions", "replicas", module=error.name or "") from None
@@ -46,8 +46,6 @@ _IS_UNHEARD = (SESSIONS.c.heard < SESSIONS.c.said) & SESSIONS.c.ended.is_(None)
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A session as the store has it."""
-
     number: int
     """Unique among all sessions of the store."""
     first: str
@@ -57,7 +55,6 @@ class Shared:
     version: int
     """Number of pieces of news."""
     finish: str = ""
-    """How it ended, if it did."""
     unheard: int = 0
     """The version up to which something was said that, as far as the store was told, no memory has heard. Or 0."""
     is_taken: bool = True
@@ -80,14 +77,11 @@ class Gateways(NamedTuple):
 
 
 class SessionStore:
-    """The sessions of all gateways on one database, as one of the gateways sees them."""
-
     def __init__(
         self, address: str, *, lease: float = LEASE, settings: Mapping[str, Any] = MappingProxyType({})
     ) -> None:
         self.lease, self.settings = lease, dict(settings)
         self.holder = new_holder()
-        """Names this gateway."""
         self.database = SessionDatabase(address, asks_first=False)
         self._now = self.database.clock
         left = select(SESSIONS.c.number).where(SESSIONS.c.hearer == GATEWAYS.c.name, _IS_UNHEARD).exists()
@@ -142,9 +136,8 @@ class SessionStore:
         try:
             with self.database.transaction(waits=False) as connection:
                 values = {"first": first, "again": again, "user": user, "version": 0, "finish": "", "used": self._now}
-                made = connection.execute(insert(SESSIONS).values(**values, holder=self.holder))
-                assert made.inserted_primary_key is not None
-                return Shared(made.inserted_primary_key[0], first, again, user, 0)
+                made = insert(SESSIONS).values(**values, holder=self.holder).returning(SESSIONS)
+                return _shared(connection.execute(made).one(), is_taken=True)
         except IntegrityError:
             return None
 
@@ -268,9 +261,7 @@ class Chosen(NamedTuple):
     before: float | None = None
     """Not used since then, in seconds since 1970."""
     since: float | None = None
-    """Used since then."""
     rated: bool = False
-    """With feedback."""
 
     def condition(self) -> ColumnElement[bool]:
         conditions: list[ColumnElement[bool]] = [literal(True)]
@@ -288,8 +279,6 @@ class Chosen(NamedTuple):
 
 
 class SessionJournal:
-    """What the gateways of a store have recorded."""
-
     def __init__(self, database: str | SessionDatabase) -> None:
         """`database` is its address, or one that is open."""
         self.database = SessionDatabase(database) if isinstance(database, str) else database
@@ -301,23 +290,14 @@ class SessionJournal:
     def versions(self, chosen: Chosen) -> Iterator[tuple[int, Episode]]:
         """The same, each with its version."""
         last = -1
-        while True:
-            with self.database.transaction() as connection:
-                asked = select(SESSIONS.c.number).where(chosen.condition(), SESSIONS.c.number > last)
-                numbers = list(connection.execute(asked.order_by(SESSIONS.c.number).limit(_PAGE)).scalars())
-                found = self._read(connection, numbers)
-            if not numbers:
-                return
-            last = numbers[-1]
-            yield from ((version, episode) for _, version, episode in found)
+        while rows := self._read(and_(chosen.condition(), SESSIONS.c.number > last), SESSIONS.c.number, _PAGE):
+            last = rows[-1][0].number
+            yield from ((row.version, episode) for row, episode in rows if episode is not None)
 
     def newest(self, wanted: Iterable[ColumnElement[bool]], most: int) -> list[tuple[Episode, float | None]]:
         """The newest sessions for which all this holds, with their rewards."""
-        with self.database.transaction() as connection:
-            asked = select(SESSIONS.c.number, SESSIONS.c.reward).where(*wanted).order_by(SESSIONS.c.number.desc())
-            rewards = {row.number: row.reward for row in connection.execute(asked.limit(most))}
-            found = {number: episode for number, _, episode in self._read(connection, list(rewards))}
-        return [(found[number], reward) for number, reward in rewards.items() if number in found]
+        rows = self._read(and_(literal(True), *wanted), SESSIONS.c.number.desc(), most)
+        return [(episode, row.reward) for row, episode in rows if episode is not None]
 
     def news(self, known: Mapping[int, int], most: int) -> Iterator[tuple[int, int, dict[str, Any]]]:
         """What is new in the newest sessions since these versions: number, version and record."""
@@ -330,7 +310,6 @@ class SessionJournal:
                     yield row.session, row.version, row.record
 
     def rated_so_far(self) -> int:
-        """A number that grows when something is rated."""
         asked = select(func.count() + func.coalesce(func.sum(SESSIONS.c.rated), 0)).where(SESSIONS.c.rated > 0)
         return int(self.database.rows(asked)[0][0])
 
@@ -358,7 +337,6 @@ class SessionJournal:
         return deleted, int(self.database.rows(left)[0][0])
 
     def _delete(self, wanted: ColumnElement[bool]) -> int:
-        """Delete sessions, but those that a gateway works on."""
         asked = select(SESSIONS.c.number, SESSIONS.c.first).where(wanted, _is_free(self.database)).limit(_PAGE)
         deleted = 0
         while True:
@@ -374,12 +352,17 @@ class SessionJournal:
     def close(self) -> None:
         self.database.close()
 
-    def _read(self, connection: Connection, numbers: Sequence[int]) -> list[tuple[int, int, Episode]]:
-        """Some sessions, each behind its number and its version."""
-        asked = select(NEWS).where(NEWS.c.session.in_(numbers)).order_by(NEWS.c.session, NEWS.c.version)
-        of_sessions = groupby(connection.execute(asked).all(), lambda row: row.session)
-        found = [(number, list(news)) for number, news in of_sessions]
-        return [(number, rows[-1].version, joined(row.record for row in rows)) for number, rows in found]
+    def _read(
+        self, wanted: ColumnElement[bool], order: ColumnElement[int], most: int
+    ) -> list[tuple[Row[Any], Episode | None]]:
+        """Sessions, each with all that was said in it. None: nothing yet."""
+        with self.database.transaction() as connection:
+            rows = connection.execute(select(SESSIONS).where(wanted).order_by(order).limit(most)).all()
+            are_theirs = NEWS.c.session.in_([row.number for row in rows])
+            asked = select(NEWS).where(are_theirs).order_by(NEWS.c.session, NEWS.c.version)
+            of_sessions = groupby(connection.execute(asked).all(), lambda row: row.session)
+        episodes = {number: joined(row.record for row in news) for number, news in of_sessions}
+        return [(row, episodes.get(row.number)) for row in rows]
 
 
 def joined(news: Iterable[Mapping[str, Any]]) -> Episode:

@@ -31,17 +31,7 @@ from ...view.index import Index
 from ..handling import Caller
 from ..reading import PAGE, Reading, listed
 from .session_database import SESSIONS, SharedKeys, UnreachableError
-from .session_finder import (
-    CLOSED,
-    IDLE,
-    LiveSessionFinder,
-    answer_of,
-    answers_in,
-    digests_of,
-    has_ended,
-    is_unnamed,
-    no_such_session,
-)
+from .session_finder import IDLE, LiveSessionFinder, answer_of, digests_of, is_unnamed
 from .session_store import Chosen, SessionJournal, SessionStore, Shared, joined
 
 logger = logging.getLogger(__name__)
@@ -52,6 +42,7 @@ _PAUSE = 0.05  # seconds between two looks whether another gateway has given a s
 _THREADS = 8
 _ALIVE = 1.0  # seconds between two signs of life
 _HEARD = 1.0  # seconds after which the store is told what was heard
+_KEYS = 1.0  # seconds between two looks for keys that were added or revoked
 _ATTEMPTS = 5
 _CLOCKS = 30.0  # seconds by which the clock of this machine may differ from the database's before somebody is told
 _VIEWED = 1000  # number of sessions that can be looked at
@@ -79,8 +70,6 @@ class _Known:
 
 @dataclass(eq=False)
 class _Said:
-    """Something that was said in a session."""
-
     number: int
     user: str
     version: int
@@ -118,17 +107,11 @@ class SharedSessionFinder(LiveSessionFinder):
         self._known = WeakKeyDictionary[Session, _Known]()
         self._threads = ThreadPoolExecutor(_THREADS, "agentfw-sessions")
 
-    async def find(self, caller: Caller, name: str, messages: Sequence[Message]) -> Session:
-        if not name and (answers := answers_in(caller, messages)):
-            name = (await self._ask(self.store.session_of, answers)).removeprefix(caller.space)
-        first = caller.space + name if name else self._new_name(caller, "")
-        return await self._hold(caller, first, lambda: self._new_name(caller, name) if name else first)
+    async def _going_on(self, answers: Sequence[str]) -> str:
+        return await self._ask(self.store.session_of, answers) if answers else ""
 
-    async def known(self, caller: Caller, name: str) -> Session:
-        return await self._hold(caller, caller.space + name)
-
-    async def _hold(self, caller: Caller, first: str, new: Callable[[], str] | None = None) -> Session:
-        """Take a session for a request. With `new`, which checks its name, begin one where there is none."""
+    async def _lead(self, caller: Caller, name: str, *, begins: bool) -> Session:
+        first = caller.space + name
         held = self._held.setdefault(first, _Held())
         held.requests += 1
         try:
@@ -137,28 +120,25 @@ class SharedSessionFinder(LiveSessionFinder):
                 live = self.live.sessions.values() if held.number is not None else ()
                 session = next((one for one in live if one.episode.task.index == held.number), None)
                 if session is None:
-                    session = await self._take(held, caller, first, new)
+                    session = await self._take(held, caller, name, begins=begins)
             return self._of(caller, session)
         except BaseException:
             await self._let_go(first, held)
             raise
 
-    async def _take(self, held: _Held, caller: Caller, first: str, new: Callable[[], str] | None) -> Session:
-        until = time.monotonic() + self.patience
+    async def _take(self, held: _Held, caller: Caller, name: str, *, begins: bool) -> Session:
+        until, first = time.monotonic() + self.patience, caller.space + name
         while True:
             found = await self._ask(self.store.take, first)
             again = 0
             if found is not None and found.finish:
                 caller.check(found.user)
-                if new is None or found.finish not in (IDLE, CLOSED):
-                    raise has_ended()
+                self._check_again(caller, found.finish, found.user, begins=begins)
                 again, found = found.again + 1, None
-            if found is None:
-                if new is None:
-                    raise no_such_session()
-                self._check_room()
-                if (found := await self._ask(self.store.begin, new(), again, caller.user)) is None:
-                    continue
+            elif found is None:
+                self._check_new(name, begins=begins)
+            if found is None and (found := await self._ask(self.store.begin, first, again, caller.user)) is None:
+                continue
             if found.is_taken:
                 held.number = found.number
                 return await self._up_to_date(found)
@@ -168,7 +148,6 @@ class SharedSessionFinder(LiveSessionFinder):
             await asyncio.sleep(_PAUSE)
 
     async def _up_to_date(self, shared: Shared) -> Session:
-        """The session as the store has it."""
         session = self.live.sessions.get(shared.name)
         known = None if session is None else self._known.get(session)
         if session is not None and known is not None and known.version == shared.version:
@@ -257,7 +236,7 @@ class SharedSessionFinder(LiveSessionFinder):
             self._each(_HEARD, self._hear_left),
             self._each(min(60.0, max(0.05, self.idle / 4)), self._sweep),
             self._each(min(3600.0, max(0.05, (self.keep_ended or 0.0) / 24)), self._drop),
-            self.keys.follow(),
+            self._each(_KEYS, partial(asyncio.to_thread, self.keys.refresh)),
         )
 
     async def _each(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
@@ -291,7 +270,6 @@ class SharedSessionFinder(LiveSessionFinder):
                 )
 
     def _tell(self, what: str, words: str) -> None:
-        """Log something once."""
         if what not in self._told:
             self._told.add(what)
             logger.warning("%s", words)
@@ -313,7 +291,6 @@ class SharedSessionFinder(LiveSessionFinder):
                     self._unheard.append((said.number, said.user))
 
     async def _hear_left(self) -> None:
-        """Let the memories hear what was said at gateways that were killed."""
         while self._unheard:
             number, user = self._unheard[0]
             if version := await self._hear_rest(number):
@@ -384,8 +361,6 @@ class SharedSessionFinder(LiveSessionFinder):
 
 
 class SharedReading(Reading):
-    """The sessions of all gateways, for somebody who reads them."""
-
     def __init__(self, live: LiveRun, journal: SessionJournal) -> None:
         super().__init__(live)
         self.journal = journal

@@ -25,7 +25,8 @@ from urllib.request import getproxies, proxy_bypass
 from agentfw.errors import EndpointError, QuotaEndedError, one_line
 
 from ...protocols.answers import StreamedReply
-from ...protocols.protocol import Malformed, parsed, table
+from ...protocols.completion import parsed, table
+from ...protocols.protocol import Malformed
 
 if TYPE_CHECKING:
     import ssl
@@ -88,8 +89,6 @@ class _Connection(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    """An HTTP response, read to its end."""
-
     status: int
     headers: Mapping[str, str]
     content: bytes

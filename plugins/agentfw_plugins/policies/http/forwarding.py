@@ -23,7 +23,7 @@ from agentfw.request import Forwarded, Passed
 
 from ...protocols import BadRequest, Malformed, Protocol, protocol_named, protocols
 from ...protocols.answers import StreamedReply, read_generation
-from ...protocols.protocol import objects, parsed, table, text
+from ...protocols.completion import objects, parsed, table, text
 from .endpoint import LARGEST, Endpoint
 
 if TYPE_CHECKING:
@@ -64,7 +64,6 @@ class _Added(NamedTuple):
     usage: bool = False
 
     def out_of(self, reply: dict[str, Any]) -> dict[str, Any]:
-        """The reply, or chunk, without it."""
         choices = objects(reply.get("choices"))
         for told in (reply, *choices) if self.token_ids else ():
             for name in ("token_ids", "prompt_token_ids", "prompt_logprobs"):
@@ -152,27 +151,25 @@ class Forwarder:
         names, without_counts = {action.name for action in request.actions}, False
         while True:
             content = forwarded.raw if forwarded.raw and body == forwarded.body else json.dumps(body).encode()
-            async with self._sent(path, content, forwarded) as response:
-                told = {name: value for name, value in response.headers.items() if _passes(name, _NOT_RETURNED)}
-                if not 200 <= response.status < 300:
-                    refusal = await self._refusal(response, told, forwarded)
-                    ours = added.usage or (not forwarded.raw and "stream_options" in body)
-                    if not (ours and refusal.status in (400, 403, 422) and b"stream_options" in refusal.content):
-                        raise refusal
-                    logger.warning("%s rejects stream_options, so it is omitted", self._endpoint.url)
-                    without_counts, added = True, added._replace(usage=False)
-                    body.pop("stream_options")
-                    if forwarded.raw and "stream_options" in forwarded.body:
-                        body["stream_options"] = forwarded.body["stream_options"]
-                    continue
-                if without_counts and "stream_options" not in body:
-                    self._counts = False  # only now: the message may have been about something else
-                if response.headers.get("content-type", "").startswith("text/event-stream"):
-                    forwarded.begun(response.status, told)
-                    generations = await self._streamed(response, protocol, forwarded, added, names)
-                    return Passed(_marked(generations, body), headers=told)
-                received, status = b"".join([part async for part in self._parts(response)]), response.status
-            break
+            try:
+                async with self._accepted(path, content, forwarded) as (response, told):
+                    if without_counts and "stream_options" not in body:
+                        self._counts = False  # only now: the message may have been about something else
+                    if response.headers.get("content-type", "").startswith("text/event-stream"):
+                        forwarded.begun(response.status, told)
+                        generations = await self._streamed(response, protocol, forwarded, added, names)
+                        return Passed(_marked(generations, body), headers=told)
+                    received, status = b"".join([part async for part in self._parts(response)]), response.status
+                break
+            except UpstreamError as refusal:
+                ours = added.usage or (not forwarded.raw and "stream_options" in body)
+                if not (ours and refusal.status in (400, 403, 422) and b"stream_options" in refusal.content):
+                    raise
+                logger.warning("%s rejects stream_options, so it is omitted", self._endpoint.url)
+                without_counts, added = True, added._replace(usage=False)
+                body.pop("stream_options")
+                if forwarded.raw and "stream_options" in forwarded.body:
+                    body["stream_options"] = forwarded.body["stream_options"]
         try:
             reply = parsed(received)
             generations = _generations(protocol.read_answer(reply) if request.messages else _counted(reply), names)
@@ -184,11 +181,8 @@ class Forwarder:
 
     async def _unread(self, forwarded: Forwarded) -> Passed:
         """Pass on what nobody reads: files, pictures, lists, and whatever else a server has."""
-        address = f"/{forwarded.path}{forwarded.query}"
-        async with self._sent(address, forwarded.raw or None, forwarded, forwarded.method) as response:
-            told = {name: value for name, value in response.headers.items() if _passes(name, _NOT_RETURNED)}
-            if not 200 <= response.status < 300:
-                raise await self._refusal(response, told, forwarded)
+        address, raw = f"/{forwarded.path}{forwarded.query}", forwarded.raw or None
+        async with self._accepted(address, raw, forwarded, forwarded.method) as (response, told):
             forwarded.begun(response.status, told)
             content = bytearray()
             async for part in self._parts(response):
@@ -231,7 +225,7 @@ class Forwarder:
             if (said := text(table(choice.get("delta")).get("content"))) and not choice.get("index"):
                 forwarded.tell(said)
 
-        reply, broken, is_cut_off = StreamedReply(protocol.reader, hear), "", False
+        reply, broken, cut_off = StreamedReply(protocol.reader, hear), "", ""
         try:
             async with aclosing(self._lines(response)) as lines:
                 async for line in lines:
@@ -247,15 +241,15 @@ class Forwarder:
                     if passed := added.out_of_line(line):
                         forwarded.hear(passed)
         except UpstreamError as error:
-            is_cut_off = True
-            forwarded.hear(protocol.error_event(_broken_off(str(error))))
-        if not reply.ended and not is_cut_off and broken != "told":
-            forwarded.hear(protocol.error_event(_broken_off(_CUT_OFF)))
+            cut_off = str(error)
+        if cut_off or not (reply.ended or broken == "told"):
+            problem = BadRequest(cut_off or _CUT_OFF, 502, code="upstream_failed", kind="server_error")
+            forwarded.hear(protocol.error_event(problem))
         try:
             found = _generations(reply.so_far(), names)
         except Malformed:
             raise UpstreamError(_CUT_OFF, 502) from None
-        if is_cut_off or not reply.ended:
+        if cut_off or not reply.ended:
             for generation in found:
                 generation.finish = "interrupted"
         return found
@@ -293,24 +287,30 @@ class Forwarder:
                 raise UpstreamError(f"the answer of the model's server has more than {LARGEST // 1_000_000} MB", 502)
             yield part
 
-    async def _refusal(
-        self, response: aiohttp.ClientResponse, headers: Mapping[str, str], forwarded: Forwarded
-    ) -> UpstreamError:
-        content = b"".join([part async for part in self._parts(response)])
-        keys = [forwarded.headers.get(name, "").removeprefix("Bearer ") for name in self._credentials]
-        keys = [key for key in keys if len(key) >= _SHORTEST_KEY]  # others stand for none
-        for secret in (*keys, self._endpoint.key(), self._endpoint.url, response.url.authority):
-            content = content.replace(secret.encode(), b"***") if secret else content
-        status = response.status if response.status >= 400 else 502
-        words = f"the model's server refused the request: HTTP {response.status}"
-        return UpstreamError(words, status, headers=headers, content=content if status != 502 else b"")
-
     # -- the server ----------------------------------------------------------------------------------------------------
 
     @property
     def _credentials(self) -> set[str]:
         """The headers that programs send their keys in."""
         return _CREDENTIALS | {one.key_header for one in protocols().values()}
+
+    @asynccontextmanager
+    async def _accepted(
+        self, path: str, content: bytes | None, forwarded: Forwarded, method: str = "POST"
+    ) -> AsyncIterator[tuple[aiohttp.ClientResponse, dict[str, str]]]:
+        """Send a request that is passed on. Yields the answer, and its headers to pass on. Raises a refusal."""
+        async with self._sent(path, content, forwarded, method) as response:
+            headers = {name: value for name, value in response.headers.items() if _passes(name, _NOT_RETURNED)}
+            if not 200 <= response.status < 300:
+                refusal = b"".join([part async for part in self._parts(response)])
+                keys = [forwarded.headers.get(name, "").removeprefix("Bearer ") for name in self._credentials]
+                keys = [key for key in keys if len(key) >= _SHORTEST_KEY]  # others stand for none
+                for secret in (*keys, self._endpoint.key(), self._endpoint.url, response.url.authority):
+                    refusal = refusal.replace(secret.encode(), b"***") if secret else refusal
+                status = response.status if response.status >= 400 else 502
+                words = f"the model's server refused the request: HTTP {response.status}"
+                raise UpstreamError(words, status, headers=headers, content=refusal if status != 502 else b"")
+            yield response, headers
 
     @asynccontextmanager
     async def _sent(
@@ -354,10 +354,6 @@ class Forwarder:
                     except (UpstreamError, TimeoutError):
                         self._ask_again = now + _NEXT_TRY
         return bool(self._tokens)
-
-
-def _broken_off(words: str) -> BadRequest:
-    return BadRequest(words, 502, code="upstream_failed", kind="server_error")
 
 
 def _counted(reply: object) -> dict[str, Any]:

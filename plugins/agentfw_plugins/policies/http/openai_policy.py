@@ -36,7 +36,7 @@ from agentfw.settings import OPERATIONAL
 from ...protocols import BadRequest, Body, protocol_named
 from ...protocols.answers import StreamedReply, read_generation
 from ...protocols.chat import write_chat
-from ...protocols.protocol import table, text
+from ...protocols.completion import table, text
 from .endpoint import Endpoint, Refused, is_listed, key_in
 from .forwarding import Forwarder
 from .prices import Prices
@@ -328,11 +328,12 @@ class OpenAIPolicy(Policy):
             generation.top_p = 1.0
         return generation
 
-    def _asked(self, request: Request) -> dict[str, Any]:
-        """What identifies a request within a run."""
+    def _asked(self, request: Request) -> str:
+        """A digest that identifies a request within a run."""
         task = [request.task.split, request.task.user, request.task.query, request.task.id]
         chat = write_chat(request, native=True)
-        return {"task": task, "model": self.settings.model, **chat, **self.settings.extra_body}
+        asked = {"task": task, "model": self.settings.model, **chat, **self.settings.extra_body}
+        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
     def _body(self, request: Request, model: str, without: set[str], streams: bool) -> dict[str, Any]:
         body = {"model": model, **write_chat(request, native="tools" not in without)}
@@ -395,19 +396,17 @@ class _KeptAnswers:
         self._replies: dict[str, Any] = {record["asked"]: record["reply"] for record in read_journal(path)}
         self._given = set[str]()
 
-    def find(self, asked: Mapping[str, Any]) -> tuple[dict[str, Any], bool] | None:
+    def find(self, digest: str) -> tuple[dict[str, Any], bool] | None:
         """The reply to this request, if it was answered, and whether this process has had it before."""
-        digest = _digest(asked)
         if digest not in self._replies:
             return None
         repeated = digest in self._given
         self._given.add(digest)
         return self._replies[digest], repeated
 
-    async def keep(self, asked: Mapping[str, Any], reply: Mapping[str, Any]) -> None:
+    async def keep(self, digest: str, reply: dict[str, Any]) -> None:
         if self._journal is None:
             self._journal = Journal.open(self._path)
-        digest = _digest(asked)
         self._replies[digest] = reply
         self._given.add(digest)
         await self._journal.commit({"asked": digest, "reply": reply})
@@ -416,7 +415,3 @@ class _KeptAnswers:
         if self._journal is not None:
             self._journal.close()
             self._journal = None
-
-
-def _digest(asked: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
