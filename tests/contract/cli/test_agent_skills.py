@@ -30,9 +30,7 @@ def decide(request):
 """
 
 
-@pytest.fixture(autouse=True)
-def _nothing_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("AGENTFW_TRUST")
+pytestmark = pytest.mark.usefixtures("nothing_is_trusted")
 
 
 @pytest.fixture
@@ -57,8 +55,7 @@ def play(agentfw: Agentfw, tmp_path: Path) -> Callable[..., list[str]]:
 
     def played(calls: list[Any], *words: str) -> list[str]:
         (tmp_path / "asking.py").write_text(ASKING.format(wanted=calls))
-        answer = agentfw("run", "inbox", "--episodes", "1", "--policy", "./asking.py", *words)
-        assert answer.code == 0, answer.err
+        assert agentfw("run", "inbox", "--episodes", "1", "--policy", "./asking.py", *words).ok
         told: list[str] = json.loads((tmp_path / "told.json").read_text())["told"]
         return told
 
@@ -71,9 +68,7 @@ def test_a_strangers_skill_is_refused_by_name_until_it_is_approved_and_again_whe
     run = ("run", "inbox", "--skill", "skills", "--episodes", "1")
     in_the_spec = ("run", "inbox", "--tool", "skills", "--set", 'tool.skills.folders=["skills"]')
     for words in (run, in_the_spec, ("chat", "--skill", "skills"), ("serve", "--skill", "skills")):
-        refused = agentfw(*words)
-        assert refused.code == 2
-        assert "agentfw trust skills" in refused.err
+        assert "agentfw trust skills" in agentfw(*words).told(2)
     assert not (tmp_path / "runs").exists()
 
     assert agentfw("trust", "skills").code == 0
@@ -173,12 +168,9 @@ def test_skills_that_a_distribution_ships_are_used_by_name_and_need_no_approval(
 def test_a_broken_skill_is_named(agentfw: Agentfw, skills: Path, text: str, words: str) -> None:
     (skills / "forms" / "SKILL.md").write_text(text)
 
-    run = agentfw("run", "inbox", "--skill", "skills", "--yes")
+    assert words in agentfw("run", "inbox", "--skill", "skills", "--yes").told(2)
     imported = agentfw("memory", "import", "skills", "skills", "--owner", "ana", "--yes")
-
-    assert (run.code, imported.code) == (2, 2)
-    assert words in run.err
-    assert "forms/SKILL.md" in imported.err
+    assert "forms/SKILL.md" in imported.told(2)
 
 
 # -- to and from the skill graph ---------------------------------------------------------------------------------------

@@ -7,13 +7,10 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_line import SITE, Agentfw
-
-Install = Callable[..., None]
+from command_line import SITE, Agentfw, Install
 
 
 def in_a_process(folder: Path, *words: str, leaving: float = 10) -> subprocess.CompletedProcess[str]:
@@ -135,8 +132,7 @@ def test_a_hook_that_fails_is_told_even_when_quiet_and_what_it_changes_is_its_ow
 
     watched = agentfw(*quick, "--json", "--quiet")
 
-    assert watched.code == 0
-    assert "agentfw-watch 1.0.0 raised ZeroDivisionError" in watched.err
+    assert "agentfw-watch 1.0.0 raised ZeroDivisionError" in watched.told(0)
     assert watched.json["figures"] == plain["figures"]
 
 
@@ -156,9 +152,8 @@ def agentfw_memories():
 
     told = [agentfw("plugins", "list"), agentfw("plugins", "show", "notes"), agentfw("--help")]
 
-    assert [answer.code for answer in told] == [0, 0, 0]
     for answer in told:
-        assert not set("\x1b\x07") & set(answer.out + answer.err)
+        assert not set("\x1b\x07") & set(answer.ok.out + answer.err)
     assert "How many at most" in told[1].out
 
 
@@ -179,11 +174,7 @@ def brew(cups):
     ("inside", "outside", "told"),
     [
         ("raise KeyError('tea')", "pass", "agentfw-brew 1.0.0 failed: KeyError: 'tea'"),
-        (
-            "pass",
-            "raise KeyError('tea')",
-            "comes from agentfw-brew (pour, line 5); tell the authors of agentfw-brew",
-        ),
+        ("pass", "raise KeyError('tea')", "from agentfw-brew (pour, line 5); tell the authors of agentfw-brew"),
     ],
     ids=["in the command", "outside of all guards"],
 )
@@ -193,10 +184,7 @@ def test_a_command_that_raises_names_its_distribution(
     code = BREW.format(inside=inside, outside=outside)
     install("agentfw-brew", "[agentfw.commands]\nbrew = agentfw_brew:brew\n", code)
 
-    answer = agentfw("brew")
-
-    assert answer.code == 3
-    assert told in " ".join(answer.err.split())
+    assert told in " ".join(agentfw("brew").told(3).split())
 
 
 @pytest.mark.slow
