@@ -106,8 +106,11 @@ def test_one_seed_one_answer(open_graph: OpenGraph) -> None:
     assert answers[0] == answers[1]
 
 
-def test_another_process_sees_what_this_one_adds_changes_and_takes_away(where: str, open_graph: OpenGraph) -> None:
-    one, other = open_graph(where), open_graph(where)
+@pytest.mark.parametrize("in_memory_up_to", [0, GraphSettings().in_memory_up_to])
+def test_another_process_sees_what_this_one_adds_changes_and_takes_away(
+    where: str, open_graph: OpenGraph, in_memory_up_to: int
+) -> None:
+    one, other = (open_graph(where, settings=GraphSettings(in_memory_up_to=in_memory_up_to)) for _ in range(2))
     skill = one.add(owner="ana", text="first words")
     assert texts(other, "words", "ana") == ["first words"]
     one.update(skill.id, text="second words")
@@ -116,7 +119,8 @@ def test_another_process_sees_what_this_one_adds_changes_and_takes_away(where: s
     one.update(skill.id, visibility="shared")
     assert texts(other, "words", "ben") == ["second words"]
     one.update(skill.id, visibility="private")
-    assert texts(other, "words", "ben") == []
+    for graph in (one, other):
+        assert (texts(graph, "words", "ana"), texts(graph, "words", "ben")) == (["second words"], [])
     other.delete(one.add(owner="ben", text="words of another", visibility="shared").id)
     assert texts(one, "words", "ben") == []
     one.retire(skill.id)
@@ -129,10 +133,7 @@ def test_another_process_sees_what_this_one_adds_changes_and_takes_away(where: s
 
 # The form of the paper
 
-
 REFERENCE = Path(__file__).parents[3] / "docs/reference/skill-graph.md"
-
-
 OLDER, NEWER = "My office is on floor 3", "My office floor has changed to 7"
 
 

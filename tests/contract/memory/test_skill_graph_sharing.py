@@ -52,17 +52,21 @@ def test_names_numbers_and_addresses_are_never_shared(words: str) -> None:
         assert shown_to(graph, "new") == set()
 
 
-def test_forgetting_one_of_three_takes_it_back_with_every_byte(tmp_path: Path) -> None:
+@pytest.mark.parametrize("erased", [False, True])
+def test_what_too_few_are_left_behind_is_taken_back_with_every_byte(tmp_path: Path, erased: bool) -> None:
+    def leave(graph: SkillGraph, user: str) -> None:
+        graph.delete(*(skill.id for skill in graph.skills(owner=user))) if erased else graph.forget(user)
+
     with opened(tmp_path / "skills.db", merge_above=0.5) as graph:
         for user in ("ana", "ben"):
             say(graph, user, "I prefer quiet tables.")
         say(graph, "cem", "I prefer the quiet tables.")
         assert shown_to(graph, "new")
 
-        for user in ("ana", "ben", "cem"):
-            graph.forget(user)
-
+        leave(graph, "ana")
         assert shown_to(graph, "new") == set()
+        for user in ("ben", "cem"):
+            leave(graph, user)
     for file in tmp_path.iterdir():
         assert b"quiet tables" not in file.read_bytes()
 
@@ -102,7 +106,6 @@ def test_reserved_names_are_refused() -> None:
 
 
 # Cases: requests with their answers and verdicts, recalled as demonstrations for the next request
-
 
 STREAM = (
     ("my card was stolen", "Emergencies", 1.0),
