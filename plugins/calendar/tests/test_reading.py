@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from agentfw_calendar.ics.occurrences import Budget, RuleRefused, rule_times
 from agentfw_calendar.ics.sources import FileSource
 from agentfw_calendar.session import Session, Wishes
 
-IcsFile = Callable[..., Path]
+from .events import IcsFile, event
 
 SHIPPED = Path(__file__).parent / "data" / "ics"
 SAMPLES = sorted(Path(os.environ.get("AGENTFW_ICS_SAMPLES", SHIPPED)).glob("*.ics"))
@@ -263,7 +262,7 @@ def dates(path: Path, since: date = MONDAY) -> list[str]:
     return starts(found)
 
 
-NINE = "UID:1\nDTSTART;TZID=Europe/Berlin:20261123T090000\nDURATION:PT1H\nSUMMARY:x\nRRULE:FREQ=WEEKLY"
+NINE = event("1", "20261123T0900", "x", "RRULE:FREQ=WEEKLY")
 
 
 def test_a_meeting_at_nine_stays_at_nine_when_the_clocks_change(ics_file: IcsFile) -> None:
@@ -290,9 +289,7 @@ def test_an_exception_takes_its_date_out_however_it_is_written(ics_file: IcsFile
 def test_a_series_ends_with_its_last_date_and_a_moved_date_is_where_it_was_moved_to(
     ics_file: IcsFile, until: str
 ) -> None:
-    moved = (
-        "UID:1\nRECURRENCE-ID:20261130T080000Z\nDTSTART;TZID=Europe/Berlin:20261201T140000\nDURATION:PT1H\nSUMMARY:y"
-    )
+    moved = event("1", "20261201T1400", "y", "RECURRENCE-ID:20261130T080000Z")
 
     assert dates(ics_file(f"{NINE};UNTIL={until}")) == ["23.11. 09:00", "30.11. 09:00", "07.12. 09:00"]
     assert dates(ics_file(f"{NINE};UNTIL={until}", moved)) == ["23.11. 09:00", "01.12. 14:00", "07.12. 09:00"]

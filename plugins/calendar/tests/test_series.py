@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +9,7 @@ import pytest
 
 from agentfw_calendar.ics.ics_marking import DECLINED
 
-from .events import event
-
-IcsFile = Callable[..., Path]
-Decide = Callable[..., Any]
+from .events import Calendar, IcsFile, event
 
 # In the far future, because nothing is proposed for what is past.
 WEEKLY, JOE = "RRULE:FREQ=WEEKLY", ("ORGANIZER;CN=Joe:mailto:joe@acme.example", "ATTENDEE:mailto:ana@lab.example")
@@ -27,7 +23,7 @@ def moved(event: str, day: int, line: str) -> str:
 
 
 @pytest.fixture
-def decide(calendar: Decide) -> Decide:
+def decide(calendar: Calendar) -> Calendar:
     """Run a session over weeks of November 2099 with these answers, and return its record."""
 
     def call(path: Path, answers: str, first: str = "2099-11-02", days: int = 14, code: int = 0) -> Any:
@@ -37,7 +33,7 @@ def decide(calendar: Decide) -> Decide:
 
 
 @pytest.mark.parametrize("answer", ["b series", "b, this series", "b immer", "b always: they pay", "b toujours"])
-def test_a_decision_for_a_series_holds_in_later_weeks_too(decide: Decide, ics_file: IcsFile, answer: str) -> None:
+def test_a_decision_for_a_series_holds_in_later_weeks_too(decide: Calendar, ics_file: IcsFile, answer: str) -> None:
     path = ics_file(STANDUP, CLIENT)
 
     first = decide(path, f"{answer}\n")
@@ -48,7 +44,7 @@ def test_a_decision_for_a_series_holds_in_later_weeks_too(decide: Decide, ics_fi
     assert Path(later["outputs"][0]).read_text().count(DECLINED) == 4
 
 
-def test_keep_both_declines_nothing_and_is_not_asked_again(decide: Decide, ics_file: IcsFile) -> None:
+def test_keep_both_declines_nothing_and_is_not_asked_again(decide: Calendar, ics_file: IcsFile) -> None:
     path = ics_file(STANDUP, CLIENT)
 
     decide(path, "both\nboth series\n")
@@ -58,9 +54,7 @@ def test_keep_both_declines_nothing_and_is_not_asked_again(decide: Decide, ics_f
     assert later["declined"] == 0
 
 
-def test_a_date_that_is_unlike_the_others_is_asked_about_and_replaces_no_decision(
-    decide: Decide, ics_file: IcsFile
-) -> None:
+def test_a_date_unlike_the_others_is_asked_about_and_replaces_no_decision(decide: Calendar, ics_file: IcsFile) -> None:
     decide(ics_file(STANDUP, CLIENT), "b always\n")
     retitled = moved("client", 18, "093000\nDURATION:PT1H\nSUMMARY:Crisis call with Acme")
     later = moved("client", 25, "091500\nDURATION:PT1H\nSUMMARY:Call with Acme")
@@ -75,7 +69,7 @@ def test_a_date_that_is_unlike_the_others_is_asked_about_and_replaces_no_decisio
     assert "Call with Acme is on Wed 25 November, 09:15, unlike the date that you decided about" in changed
 
 
-def test_always_holds_for_new_events_of_the_same_titles_and_not_for_others(decide: Decide, ics_file: IcsFile) -> None:
+def test_always_holds_for_new_events_of_the_same_titles_and_not_for_others(decide: Calendar, ics_file: IcsFile) -> None:
     single = [one.replace("\nRRULE:FREQ=WEEKLY", "") for one in (STANDUP, CLIENT)]
     next_week = [one.replace("UID:", "UID:new-").replace("20991104", "20991111") for one in single]
     other = next_week[1].replace("joe@acme", "mia@acme")
@@ -88,9 +82,7 @@ def test_always_holds_for_new_events_of_the_same_titles_and_not_for_others(decid
     assert different["conflicts"] == [], "asked, and nobody answers"
 
 
-def test_one_draft_for_a_series_and_none_in_later_sessions_or_for_what_is_past(
-    decide: Decide, ics_file: IcsFile
-) -> None:
+def test_one_draft_for_a_series_and_none_in_later_sessions_or_for_the_past(decide: Calendar, ics_file: IcsFile) -> None:
     path = ics_file(STANDUP, CLIENT)
     first = decide(path, "a series\n")
     later = decide(path, "", "2099-11-16")
@@ -105,7 +97,7 @@ def test_one_draft_for_a_series_and_none_in_later_sessions_or_for_what_is_past(
     assert (long_ago["declined"], long_ago["other_times"]) == (1, [])
 
 
-def test_moving_the_series_asks_for_a_time_that_is_free_every_week(decide: Decide, ics_file: IcsFile) -> None:
+def test_moving_the_series_asks_for_a_time_that_is_free_every_week(decide: Calendar, ics_file: IcsFile) -> None:
     busy = event("x", "20991111T1000", "Visit", length="PT2H")
 
     answer = decide(ics_file(STANDUP, CLIENT, busy), "a move\n", days=12)
@@ -118,17 +110,16 @@ def test_moving_the_series_asks_for_a_time_that_is_free_every_week(decide: Decid
     ("answer", "said"),
     [("b always on time", '"always" may be how far it holds'), ("b series", "none of these is part of a series")],
 )
-def test_what_is_unclear_is_asked_for_again(decide: Decide, ics_file: IcsFile, answer: str, said: str) -> None:
+def test_what_is_unclear_is_asked_for_again(decide: Calendar, ics_file: IcsFile, answer: str, said: str) -> None:
     single = [one.replace("\nRRULE:FREQ=WEEKLY", "") for one in (STANDUP, CLIENT)]
 
     assert said in decide(ics_file(*single), f"{answer}\n", code=2)
-    assert not decide(ics_file(STANDUP, CLIENT), "b: series\n")["conflicts"][0]["scope"], (
-        "behind a colon it is a reason"
-    )
+    (reasoned, *_) = decide(ics_file(STANDUP, CLIENT), "b: series\n")["conflicts"]
+    assert not reasoned["scope"], "behind a colon it is a reason"
 
 
 def test_undoing_a_date_of_a_series_keeps_the_decision_for_the_others(
-    decide: Decide, calendar: Decide, ics_file: IcsFile
+    decide: Calendar, calendar: Calendar, ics_file: IcsFile
 ) -> None:
     path = ics_file(STANDUP, CLIENT)
     decide(path, "b series\n")

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from agentfw_calendar.ics.ics_lines import FileLines
 from agentfw_calendar.ics.ics_marking import DECLINED, Mark, unmarked
 
-from .events import event
-
-IcsFile = Callable[..., Path]
-Calendar = Callable[..., Any]
+from .events import Calendar, IcsFile, event
 
 GROUP = """UID:group
 DTSTART;TZID=Europe/Berlin:20261123T100000
@@ -28,15 +23,12 @@ ACTION:DISPLAY
 TRIGGER:-PT15M
 END:VALARM"""
 MORE = ("TRANSP:OPAQUE", "SEQUENCE:4", "X-SOMETHING:of another program")
-CALL = event(
-    "call", "20261123T0930Z", "Call with Acme", *MORE, "ATTENDEE;PARTSTAT=NEEDS-ACTION;CN=Ana:mailto:ana@lab.example"
-)
+ANA = "ATTENDEE;PARTSTAT=NEEDS-ACTION;CN=Ana:mailto:ana@lab.example"
+CALL = event("call", "20261123T0930Z", "Call with Acme", *MORE, ANA)
 DENTIST = event("dentist", "20261130T1030", "Dentist")
 
 
-def test_undo_restores_the_file_byte_for_byte_and_the_conflicts_are_asked_again(
-    calendar: Calendar, ics_file: IcsFile
-) -> None:
+def test_undo_restores_the_file_byte_for_byte_and_asks_again(calendar: Calendar, ics_file: IcsFile) -> None:
     path = ics_file(GROUP, CALL, DENTIST)
     decided = Path(calendar("decide", path, answers="a\nb\n")["outputs"][0])
     assert decided.read_bytes() != path.read_bytes()
@@ -52,9 +44,8 @@ def test_undo_restores_the_file_byte_for_byte_and_the_conflicts_are_asked_again(
 
 
 def test_an_event_right_behind_a_series_is_restored_by_itself(calendar: Calendar, ics_file: IcsFile) -> None:
-    path = ics_file(
-        GROUP, CALL, event("lunch", "20261123T0945Z", "Lunch")
-    )  # the declined date of the group is written between the two
+    # The declined date of the group is written between the two.
+    path = ics_file(GROUP, CALL, event("lunch", "20261123T0945Z", "Lunch"))
     decided = Path(calendar("decide", path, answers="Lunch\n")["outputs"][0])
     assert decided.read_text().count(DECLINED) == 2
 
@@ -63,9 +54,7 @@ def test_an_event_right_behind_a_series_is_restored_by_itself(calendar: Calendar
     assert decided.read_bytes() == path.read_bytes()
 
 
-def test_one_event_or_the_last_session_is_undone_and_the_others_stay_declined(
-    calendar: Calendar, ics_file: IcsFile
-) -> None:
+def test_one_event_or_the_last_session_is_undone_and_others_are_not(calendar: Calendar, ics_file: IcsFile) -> None:
     path = ics_file(GROUP, CALL, DENTIST)
     decided = Path(calendar("decide", path, answers="a\nb\n")["outputs"][0])
 
