@@ -171,14 +171,14 @@ def test_an_agentfw_toml_of_another_user_decides_nothing_alone(
 
 
 @pytest.mark.parametrize(("typed", "code"), [("y", 0), ("n", 2)])
-def test_a_terminal_is_shown_what_a_spec_wants_and_asked_once(spy: Path, tmp_path: Path, typed: str, code: int) -> None:
+def test_a_terminal_is_shown_what_a_spec_wants_and_asked_once(
+    agentfw: Agentfw, spy: Path, tmp_path: Path, typed: str, code: int
+) -> None:
     (tmp_path / "spec.toml").write_text(SPEC)
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "agentfw", "run", "--spec", "spec.toml", "--quiet"]
-    environment = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path / "config")}
-    asking = subprocess.Popen(
-        command, cwd=tmp_path, env=environment, stdin=theirs, stderr=theirs, stdout=subprocess.DEVNULL
-    )
+    run = ("run", "--spec", "spec.toml", "--quiet")
+    command = [sys.executable, "-m", "agentfw", *run]
+    asking = subprocess.Popen(command, cwd=tmp_path, stdin=theirs, stderr=theirs, stdout=subprocess.DEVNULL)
     os.close(theirs)
     shown = b""
     while b"[y/N]" not in shown:
@@ -189,10 +189,7 @@ def test_a_terminal_is_shown_what_a_spec_wants_and_asked_once(spy: Path, tmp_pat
     os.close(ours)
     assert b"spy.py" in shown
     assert spy.exists() == (typed == "y")
-    again = subprocess.run(
-        command, cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
-    )
-    assert again.returncode == code
+    assert agentfw(*run).code == code, "nobody is asked again"
 
 
 def test_the_key_of_openai_goes_to_a_server_outside_only_if_it_is_named(
