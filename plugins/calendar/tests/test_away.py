@@ -196,9 +196,7 @@ def drafts(path: Path, answers: str = "a\n", **more: Any) -> list[dict[str, Any]
         ("SAP", "SAP 2", "Hello Joe"),
     ],
 )
-def test_a_draft_is_in_the_language_of_the_event_or_else_of_the_calendar(
-    ics_file: IcsFile, title: str, others: str, said: str
-) -> None:
+def test_a_draft_is_in_the_language_of_event_or_calendar(ics_file: IcsFile, title: str, others: str, said: str) -> None:
     (draft,) = drafts(ics_file(far("a", "1000", others), far("b", "1030", title, JOE_ASKS)))
 
     assert said in draft["message"]

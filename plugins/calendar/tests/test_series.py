@@ -118,9 +118,7 @@ def test_what_is_unclear_is_asked_for_again(decide: Calendar, ics_file: IcsFile,
     assert not reasoned["scope"], "behind a colon it is a reason"
 
 
-def test_undoing_a_date_of_a_series_keeps_the_decision_for_the_others(
-    decide: Calendar, calendar: Calendar, ics_file: IcsFile
-) -> None:
+def test_undoing_one_date_of_a_series_keeps_the_others(decide: Calendar, calendar: Calendar, ics_file: IcsFile) -> None:
     path = ics_file(STANDUP, CLIENT)
     decide(path, "b series\n")
 

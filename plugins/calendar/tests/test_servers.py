@@ -88,9 +88,7 @@ def write(session: Session, hub: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_only_what_was_decided_changes_on_the_server_and_is_restored(
-    other: Any, tmp_path: Path, calendar: Calendar
-) -> None:
+def test_only_what_was_decided_changes_there_and_is_restored(other: Any, tmp_path: Path, calendar: Calendar) -> None:
     for number in range(5):
         other.save_event(event(f"a{number}", 23 + number, "0900", f"Review {number}"))
         other.save_event(event(f"b{number}", 23 + number, "0930", f"Call {number}"))
@@ -156,9 +154,7 @@ def test_what_another_client_edits_or_deletes_meanwhile_is_kept_and_nothing_is_d
 
 
 @pytest.mark.slow
-def test_a_server_tells_when_somebody_else_is_busy_and_nothing_more(
-    other: Any, tmp_path: Path, calendar_session: Calendar
-) -> None:
+def test_a_server_tells_when_others_are_busy_no_more(other: Any, tmp_path: Path, calendar_session: Calendar) -> None:
     other.save_event(event("secret", 23, "1000", "Secret").replace("202611", "209911"))
     call = [event(name, 23, "0900", name).replace("202611", "209911") for name in ("kept", "call")]
     (tmp_path / "my.ics").write_text("".join(call))

@@ -69,9 +69,7 @@ def events(path: Path) -> list[tuple[Any, ...]]:
     return [(one.entry.uid, one.start, one.end, one.entry.title) for one in found.found]
 
 
-def test_declined_events_are_marked_and_nothing_else_is_changed(
-    decided: Calendar, tmp_path: Path, ics_file: IcsFile
-) -> None:
+def test_declined_events_are_marked_and_nothing_else_is(decided: Calendar, tmp_path: Path, ics_file: IcsFile) -> None:
     path = ics_file(GROUP, CALL, DENTIST)
     before = path.read_bytes()
     (tmp_path / "answers.txt").write_text(f"# first the call\n{LONG}\na\n")
@@ -94,9 +92,7 @@ def test_declined_events_are_marked_and_nothing_else_is_changed(
     assert events(written) == events(path)
 
 
-def test_a_changed_date_of_a_series_is_marked_where_it_is_and_lines_end_as_they_did(
-    decided: Calendar, ics_file: IcsFile
-) -> None:
+def test_a_changed_date_is_marked_where_it_is_and_lines_end_as_they_did(decided: Calendar, ics_file: IcsFile) -> None:
     date_of = "RECURRENCE-ID;TZID=Europe/Berlin:20261123T100000"
     path = ics_file(GROUP, f"UID:group@lab\n{date_of}\nDTSTART:20261123T093000Z\nDURATION:PT1H\nSUMMARY:Moved", CALL)
     path.write_bytes(path.read_bytes().replace(b"\r\n", b"\n").rstrip())
@@ -331,9 +327,7 @@ def test_on_a_terminal_a_person_is_shown_everything_and_asked(ics_file: IcsFile)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kill", [pytest.param(signal.SIGINT, marks=pytest.mark.nightly), signal.SIGKILL])
-def test_a_session_that_is_cut_off_keeps_every_answer(
-    decided: Calendar, ics_file: IcsFile, kill: signal.Signals
-) -> None:
+def test_a_session_that_is_killed_keeps_all_answers(decided: Calendar, ics_file: IcsFile, kill: signal.Signals) -> None:
     path = ics_file(GROUP, CALL, DENTIST)
     typed = Typed(path)
     typed.until("q stop, ? help)")

@@ -105,9 +105,7 @@ def test_a_component_keeps_its_promises(kind: str, name: str, check: CheckFuncti
 @pytest.mark.parametrize(
     ("name", "world"), [("tiny-assistant", "assistant"), ("merchant", "merchant"), ("merchant-tiny", "merchant")]
 )
-def test_most_groups_of_a_training_that_is_called_parpo_are_judged_by_an_anchor(
-    tmp_path: Path, name: str, world: str
-) -> None:
+def test_most_groups_of_a_training_called_parpo_are_judged_by_an_anchor(tmp_path: Path, name: str, world: str) -> None:
     # Which users come back depends on the spec alone, so a planner can play in place of a language model.
     planner = f"{world}-linear"
     settings = {"environment.style": "full", "samples": 2, "evaluation.tasks": 1}

@@ -176,9 +176,7 @@ def test_a_broken_skill_is_named(agentfw: Agentfw, skills: Path, text: str, word
 # -- to and from the skill graph ---------------------------------------------------------------------------------------
 
 
-def test_skills_go_into_the_graph_and_come_back_with_what_it_knows_of_them(
-    agentfw: Agentfw, skills: Path, tmp_path: Path
-) -> None:
+def test_skills_go_into_the_graph_and_back_with_what_it_knows(agentfw: Agentfw, skills: Path, tmp_path: Path) -> None:
     assert agentfw("memory", "import", "skills", "skills", "--owner", "ana").code == 2  # nobody has approved it
     assert agentfw("memory", "import", "skills", "skills", "--owner", "ana", "--yes").code == 0
     assert agentfw("memory", "import", "skills", "skills", "--owner", "ana").code == 0  # adds nothing
@@ -198,9 +196,7 @@ def test_skills_go_into_the_graph_and_come_back_with_what_it_knows_of_them(
     assert (tmp_path / "again" / "forms" / "SKILL.md").read_text() == written
 
 
-def test_only_what_was_reviewed_as_it_is_now_is_written_with_its_history_and_its_uses(
-    agentfw: Agentfw, tmp_path: Path
-) -> None:
+def test_only_what_was_reviewed_as_it_is_now_is_written_with_its_history(agentfw: Agentfw, tmp_path: Path) -> None:
     add = ("memory", "add", "--owner", "ana", "--scenario", "lunch", "--tool", "mail", "--json")
     skill = agentfw(*add, "Never move lunch").json["id"]
     agentfw(*add, "Never call before nine")

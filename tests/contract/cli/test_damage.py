@@ -55,9 +55,7 @@ def test_a_changed_byte_of_a_record_is_noticed_when_it_is_shown_and_one_that_gre
 
 
 @pytest.mark.parametrize("garbage", [b"\xff", b'{"title": 1}\n'])
-def test_a_damaged_record_of_calls_keeps_nobody_from_the_run(
-    agentfw: Agentfw, quick: tuple[str, ...], garbage: bytes
-) -> None:
+def test_a_damaged_record_of_calls_stops_nobody(agentfw: Agentfw, quick: tuple[str, ...], garbage: bytes) -> None:
     run = run_of(agentfw, *quick)
     content = (run / "calls.jsonl").read_bytes()
     (run / "calls.jsonl").write_bytes(garbage + content[len(garbage) :])

@@ -12,9 +12,7 @@ HEAD = "import agentfw\nfrom agentfw import Component, hookimpl\n"
 
 
 @pytest.mark.slow
-def test_a_broken_plugin_ends_with_3_once_it_is_selected(
-    agentfw: Agentfw, quick: tuple[str, ...], install: Install
-) -> None:
+def test_a_broken_plugin_ends_with_3_when_selected(agentfw: Agentfw, quick: tuple[str, ...], install: Install) -> None:
     install("agentfw-broken", "[agentfw]\nbroken = agentfw_broken\n", "raise SystemExit(0)")
 
     unselected = agentfw(*quick)
@@ -124,9 +122,7 @@ def test_what_a_plugin_offers_is_taken_or_refused_by_its_name(
     assert code != 2 or "runs resume" not in answer.err, "resuming can't mend it"
 
 
-def test_two_rewards_that_share_a_component_are_refused_before_anything_is_played(
-    agentfw: Agentfw, install: Install
-) -> None:
+def test_two_rewards_that_share_a_component_are_refused_before_a_start(agentfw: Agentfw, install: Install) -> None:
     install("agentfw-clock", "[agentfw]\nclock = agentfw_clock\n", HEAD + CLOCK)
 
     answer = agentfw("run", "inbox", "--reward", "utility", "--reward", "ours", "--episodes", "1")
@@ -183,9 +179,7 @@ def test_a_plugin_that_changes_the_directory_does_not_move_the_runs(
     ],
     ids=["file", "recordings", "policy.rule", "environment.function"],
 )
-def test_what_is_imported_may_end_python(
-    agentfw: Agentfw, install: Install, words: str, code: int, culprit: str
-) -> None:
+def test_an_import_may_end_python(agentfw: Agentfw, install: Install, words: str, code: int, culprit: str) -> None:
     install("agentfw-tapes", "[agentfw.recordings]\ntapes = agentfw_tapes:copied\n", ENDS_PYTHON)
     Path("tool.py").write_text(ENDS_PYTHON)
     Path("tasks.jsonl").write_text('{"query": "tea?"}\n')

@@ -95,9 +95,7 @@ def agentfw_turn(turn):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no such timers")
-def test_what_a_plugin_leaves_behind_is_a_line_and_holds_up_no_run(
-    install: Install, tmp_path: Path, quick: tuple[str, ...]
-) -> None:
+def test_what_a_plugin_leaves_behind_holds_up_no_run(install: Install, tmp_path: Path, quick: tuple[str, ...]) -> None:
     install("agentfw-leftovers", "[agentfw]\nleftovers = agentfw_leftovers\n", LEFTOVERS)
 
     ended = in_a_process(tmp_path, *quick, leaving=0.5)

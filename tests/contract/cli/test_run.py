@@ -46,9 +46,7 @@ def test_a_component_that_is_named_again_keeps_its_settings(spec_of: Callable[..
 
 
 @pytest.mark.slow
-def test_the_next_step_is_named_as_it_can_be_typed_here(
-    agentfw: Agentfw, quick: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_the_next_step_is_told_as_it_can_be_typed(agentfw: Agentfw, quick: tuple[str, ...], tmp_path: Path) -> None:
     near, far = agentfw(*quick), agentfw(*quick, "--runs", str(tmp_path / "far away"))
     timed = agentfw("run", "inbox", "--episodes", "2", "--runs", "timed")
 

@@ -71,9 +71,7 @@ def test_json_is_one_value_and_quiet_is_quiet(agentfw: Agentfw) -> None:
 
 
 @pytest.mark.slow
-def test_a_training_is_listed_shown_resumed_reported_compared_and_viewed(
-    agentfw: Agentfw, view_of: Callable[[Path, str], str]
-) -> None:
+def test_a_training_is_a_run_among_others_everywhere(agentfw: Agentfw, view_of: Callable[[Path, str], str]) -> None:
     first = Path(agentfw(*SMALL, "--json").json["folder"])
     agentfw(*SMALL, "--seed", "3")
 

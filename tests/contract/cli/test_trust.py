@@ -30,9 +30,7 @@ def spy(tmp_path: Path) -> Path:
 SPEC = 'environment = "inbox"\npolicy = "./spy.py"\nepisodes = 1\n'
 
 
-def test_a_spec_calls_no_function_before_it_is_allowed_and_no_other_afterwards(
-    agentfw: Agentfw, spy: Path, tmp_path: Path
-) -> None:
+def test_a_spec_calls_only_the_function_that_it_was_allowed(agentfw: Agentfw, spy: Path, tmp_path: Path) -> None:
     file = tmp_path / "spec.toml"
     file.write_text(SPEC)
 
@@ -192,9 +190,7 @@ def test_a_terminal_is_shown_what_a_spec_wants_and_asked_once(
     assert agentfw(*run).code == code, "nobody is asked again"
 
 
-def test_the_key_of_openai_goes_to_a_server_outside_only_if_it_is_named(
-    agentfw: Agentfw, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_key_of_openai_goes_outside_only_if_it_is_named(agentfw: Agentfw, monkeypatch: pytest.MonkeyPatch) -> None:
     keys: list[str] = []
 
     class Collector(Handler):

@@ -66,9 +66,7 @@ def test_who_erases_a_skill_empties_their_own_trajectories_that_told_it_and_no_o
     assert graph.recall("inimitable tea", user="ana") == []
 
 
-def test_who_is_forgotten_takes_along_what_is_theirs_and_nothing_of_others(
-    where: str, open_graph: OpenGraph, rows_of: RowsOf
-) -> None:
+def test_who_is_forgotten_takes_along_only_what_is_theirs(where: str, open_graph: OpenGraph, rows_of: RowsOf) -> None:
     graph = open_graph(where)
     hers = graph.add(owner="ana", text="serve tea", tools=["samovar", "kettle"], visibility="shared").id
     his = graph.add(owner="ben", text="serve tea", tools=["kettle"], scenarios=["breakfast"], visibility="shared").id

@@ -132,9 +132,7 @@ def test_what_isnt_in_a_tenant_cant_be_named_in_it(where: str, open_graph: OpenG
     assert ours.get(skill).uses == 0
 
 
-def test_one_tenant_is_embedded_again_and_the_other_is_as_it_was(
-    where: str, open_graph: OpenGraph, rows_of: RowsOf
-) -> None:
+def test_one_tenant_is_embedded_again_and_no_other(where: str, open_graph: OpenGraph, rows_of: RowsOf) -> None:
     with SkillGraph.open(where, tenant="ours", embedder="hash:64") as ours:
         fill(ours)
     theirs = open_graph(where, "theirs")

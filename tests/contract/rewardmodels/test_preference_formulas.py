@@ -224,9 +224,7 @@ def test_a_branch_finds_the_liked_items_and_counts_them_by_their_popularity(
     assert loss == pytest.approx(at.contrast(name, importance, temperature), rel=1e-4)
 
 
-def test_orthogonality_is_the_squared_cosine_of_the_two_branches(
-    art_and_jazz: tuple[PreferenceModel, Formulas],
-) -> None:
+def test_orthogonality_is_the_squared_cosine_of_both_branches(art_and_jazz: tuple[PreferenceModel, Formulas]) -> None:
     model, at = art_and_jazz
     cosines = [float(at.branch(user, "interest") @ at.branch(user, "conformity")) for user in range(4)]
 
@@ -236,9 +234,7 @@ def test_orthogonality_is_the_squared_cosine_of_the_two_branches(
     assert loss != pytest.approx(np.mean(cosines), rel=1e-2)
 
 
-def test_users_are_told_apart_by_a_softmax_over_the_users_of_the_batch(
-    art_and_jazz: tuple[PreferenceModel, Formulas],
-) -> None:
+def test_users_are_told_apart_by_a_softmax_over_the_batch(art_and_jazz: tuple[PreferenceModel, Formulas]) -> None:
     model, at = art_and_jazz
     rows = np.array([unit(at.fused(user)) for user in range(4)])
     alike = np.exp(rows @ rows.T / NOTHING.temperature)

@@ -309,9 +309,7 @@ def test_what_was_settled_while_reading_is_said() -> None:
         (lambda model: PreferenceSettings(branches="interest", rank_by="conformity"), "invalid rank_by"),
     ],
 )
-def test_bad_input_is_refused_with_what_to_do(
-    model: PreferenceModel, call: Callable[[PreferenceModel], Any], says: str
-) -> None:
+def test_bad_input_is_told_with_fix(model: PreferenceModel, call: Callable[[PreferenceModel], Any], says: str) -> None:
     with pytest.raises(BadInputError) as caught:
         call(model)
 
@@ -365,9 +363,7 @@ def test_a_damaged_or_foreign_model_is_refused(saved: Path, harm: Callable[[Path
     assert caught.value.fix
 
 
-def test_a_failed_save_leaves_the_model_that_was_there(
-    saved: Path, model: PreferenceModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_save_keeps_the_old_one(saved: Path, model: PreferenceModel, monkeypatch: pytest.MonkeyPatch) -> None:
     before = {path.name: path.read_bytes() for path in saved.iterdir()}
     other = model.update([("new", "i2")])
 

@@ -270,9 +270,7 @@ def test_a_bad_answer_is_asked_for_again_with_what_was_wrong() -> None:
     assert len(judge.questions) == 3
 
 
-def test_a_judge_that_answers_nonsense_costs_no_episode_and_its_failure_is_not_kept(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_judge_that_answers_nonsense_costs_no_episode_and_is_asked_anew(caplog: pytest.LogCaptureFixture) -> None:
     judge, group = Judge("Both are lovely.", "Hm.", tea_is_best), [attempt("tea"), attempt("milk")]
     rubric = RubricJudge(judge, name="j", retries=1)
     with caplog.at_level(logging.WARNING):

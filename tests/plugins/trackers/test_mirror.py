@@ -81,9 +81,7 @@ def s3_server() -> Iterator[str]:
         server.wait()
 
 
-def test_a_run_is_read_from_its_mirror_as_from_its_folder(
-    store: str, host: Host, agentfw: Agentfw, tmp_path: Path
-) -> None:
+def test_a_run_is_read_from_its_mirror_as_from_here(store: str, host: Host, agentfw: Agentfw, tmp_path: Path) -> None:
     run = Run.create(parse_spec(mirrored(store)), host, tmp_path / "here")
     execute(run)
 
@@ -131,9 +129,7 @@ main()
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("sent", [2, 9, 17])
-def test_a_run_that_was_killed_while_it_sent_goes_on_on_another_machine(
-    sent: int, store: str, host: Host, tmp_path: Path
-) -> None:
+def test_a_run_killed_while_it_sent_goes_on_elsewhere(sent: int, store: str, host: Host, tmp_path: Path) -> None:
     undisturbed = Run.create(parse_spec(SPEC), host, tmp_path / "undisturbed")
     execute(undisturbed)
     run = Run.create(parse_spec(mirrored(store)), host, tmp_path / "here")

@@ -216,9 +216,7 @@ def test_wandb_keeps_a_run_on_disk_under_one_id(tmp_path: Path, capfd: pytest.Ca
     assert summary["summary/reward"] == "0.75"
 
 
-def test_wandb_online_without_a_key_is_an_error_that_says_how_to_get_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wandb_online_without_a_key_is_an_error_with_a_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))

@@ -55,9 +55,7 @@ def in_file(path: Path) -> list[tuple[str, str]]:
     return [(str(one["SUMMARY"]), f"{one['DTSTART'].dt:%d %H:%M}") for one in events]
 
 
-def test_blocks_are_in_free_time_on_days_of_their_own_and_the_calendar_stays_as_it_is(
-    blocks: Calendar, ics_file: IcsFile
-) -> None:
+def test_blocks_are_in_free_time_on_days_of_their_own_beside_the_calendar(blocks: Calendar, ics_file: IcsFile) -> None:
     path = ics_file(event("Review", 23, "0900", 2), event("Talk", 24, "1700", 2))
     before = path.read_bytes()
 
@@ -74,9 +72,7 @@ def test_blocks_are_in_free_time_on_days_of_their_own_and_the_calendar_stays_as_
     assert all(end <= "2026-11-26" for title, _, end in placed if title == "Tax return")
 
 
-def test_only_what_an_appointment_takes_the_time_of_moves_and_it_is_said_why(
-    blocks: Calendar, ics_file: IcsFile, path: Path
-) -> None:
+def test_only_what_an_appointment_displaces_moves_and_says_why(blocks: Calendar, ics_file: IcsFile, path: Path) -> None:
     (focus,) = [one for one in spans(blocks(path, FOCUS + RUN)) if one[0] == "Focus"]
     ics_file(event("Review", 27, "0900"), event("Audit", int(focus[1][8:10]), focus[1][11:16].replace(":", "")))
 
@@ -203,8 +199,6 @@ def test_on_a_server_blocks_are_events_and_what_others_added_to_them_stays(block
         ("", "there are no blocks in me.toml"),
     ],
 )
-def test_a_setting_that_is_wrong_is_an_error_that_names_it(
-    blocks: Calendar, path: Path, wanted: str, said: str
-) -> None:
+def test_a_wrong_setting_is_an_error_that_names_it(blocks: Calendar, path: Path, wanted: str, said: str) -> None:
     with pytest.raises(AssertionError, match=re.escape(said)):
         blocks(path, wanted)

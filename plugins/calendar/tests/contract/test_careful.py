@@ -159,9 +159,7 @@ def test_only_what_stays_undone_is_told_at_the_end(run: Calendar, ics_file: IcsF
     assert ("is asked about again" in out) == told
 
 
-def test_several_calendars_are_one_agenda_and_each_is_written(
-    run: Calendar, decided: Calendar, ics_file: IcsFile
-) -> None:
+def test_several_calendars_are_one_agenda_and_all_written(run: Calendar, decided: Calendar, ics_file: IcsFile) -> None:
     work, home = ics_file(GROUP, REVIEW, name="work.ics"), ics_file(THERAPY, DEMO, GROUP, name="home.ics")
 
     refused, _, why = run(work, home, "--output", "x.ics", "--yes")
@@ -234,9 +232,7 @@ def test_what_changed_since_it_was_decided_is_asked_again_with_what_changed(
     assert answer["declined"] == 0
 
 
-def test_a_decision_of_the_version_before_is_learned_from_and_asked_again(
-    decide: Calendar, ics_file: IcsFile, tmp_path: Path
-) -> None:
+def test_an_old_decision_is_learned_from_and_asked_again(decide: Calendar, ics_file: IcsFile, tmp_path: Path) -> None:
     path, journal = ics_file(LUNCH, OPTIONAL), tmp_path / "hub.db.decisions.jsonl"
     assert decide(path, "b\n")["strategies"] == [], "one is too few"
     new = json.loads(journal.read_text())

@@ -196,9 +196,7 @@ def test_a_mark_that_the_server_keeps_is_not_restored_and_can_be_undone_later(
 
 
 @pytest.mark.parametrize("status", [409, 412])
-def test_a_declined_event_that_the_server_does_not_take_is_not_declined(
-    command: Calendar, server: Any, status: int
-) -> None:
+def test_what_the_server_does_not_take_is_not_said_to_be_declined(command: Calendar, server: Any, status: int) -> None:
     for name, text in (("group", GROUP), ("call", CALL)):
         server.put(name, text)
         server.put(f"next-{name}", text.replace("UID:", "UID:next-").replace("20261123", "20261124"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +48,8 @@ def test_a_domain_is_a_yaml_file_and_nothing_else(tmp_path: Path) -> None:
     assert bakery.speakers == {"guest": "customer", "baker": "professional"}
     assert bakery.phrases == {"openings": {"birthday": ["I need a cake"]}}
     assert catalog.workflows[1] == Workflow("complaint", ("look-up-customer", "call-back"), "trouble")
-    assert catalog.render("signatures").splitlines() == [
-        "look-up-customer()",
-        "order-cake(cake, day?): Order a cake",
-        "call-back(phone?)",
-    ]
+    order = "order-cake(cake, day?): Order a cake"
+    assert catalog.render("signatures").splitlines() == ["look-up-customer()", order, "call-back(phone?)"]
     assert catalog.render("names") == "look-up-customer, order-cake, call-back"
     assert catalog.render("none") == ""
     schema = json.loads(catalog.render("full").splitlines()[1])
@@ -138,9 +136,7 @@ ONE = "actions: {a: {}}\n"
         ("- x\n", "domain.yaml: ", ""),
     ],
 )
-def test_what_is_wrong_with_a_domain_is_said_with_its_file_and_key(
-    tmp_path: Path, text: str, message: str, fix: str
-) -> None:
+def test_what_is_wrong_with_a_domain_is_said_with_its_place(tmp_path: Path, text: str, message: str, fix: str) -> None:
     with pytest.raises(BadInputError) as caught:
         domain(tmp_path, text, odd={"odd": 1})
 
@@ -157,11 +153,7 @@ A: dict[str, Any] = {"actions": {"a": {}}}
     ("readers", "files", "message"),
     [
         (("plain", "plain"), [A, A], "1.json: actions.a: another source of"),
-        (
-            ("ontology",),
-            [{"actions": {"g": {"a": []}, "h": {"a": []}}}],
-            '0.json: there are two actions of the name "a"',
-        ),
+        (("ontology",), [{"actions": {"g": {"a": []}, "h": {"a": []}}}], "0.json: there are two actions of the name"),
         (("ontology",), ['{"actions": {"g": {"a": [], "a": []}}}'], '0.json: the key "a" appears twice'),
         (("mcp",), [[{"name": "a"}, {"name": "a"}]], '0.json: there are two actions of the name "a"'),
     ],
@@ -171,7 +163,5 @@ def test_an_action_that_is_defined_twice_is_refused(
 ) -> None:
     sources = ", ".join(f"{{reader: {reader}, file: {number}.json}}" for number, reader in enumerate(readers))
 
-    with pytest.raises(BadInputError) as caught:
+    with pytest.raises(BadInputError, match=re.escape(message)):
         domain(tmp_path, f"name: x\nsources: [{sources}]\n", **{str(n): file for n, file in enumerate(files)})
-
-    assert message in caught.value.message

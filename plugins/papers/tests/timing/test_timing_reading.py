@@ -19,12 +19,8 @@ CATALOG = Catalog(
         Action("send-link", aliases=("Email link",)),
     ),
 )
-ACCOUNT = Opportunity(
-    "pull-up-account",
-    "ready_to_trigger",
-    required=(Input("customer_name", True, "Joyce Wu"),),
-    optional=(Input("account_id"),),
-)
+NAMED = Input("customer_name", True, "Joyce Wu")
+ACCOUNT = Opportunity("pull-up-account", "ready_to_trigger", (NAMED,), (Input("account_id"),))
 ROW = {
     "name": "pull-up-account",
     "status": "ready_to_trigger",

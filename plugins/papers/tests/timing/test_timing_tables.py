@@ -38,9 +38,7 @@ def test_transitions_of_the_public_workflows() -> None:
 @pytest.mark.parametrize(
     ("cap", "combined", "over_six"), [("10", 0.9075, (0.979, 0.842)), ("100", 0.7775, (0.901, 0.587))]
 )
-def test_the_agreement_of_runs_is_the_mean_of_both_parts(
-    cap: str, combined: float, over_six: tuple[float, float]
-) -> None:
+def test_the_agreement_of_runs_is_a_mean_of_two_parts(cap: str, combined: float, over_six: tuple[float, float]) -> None:
     rows = {name: MetricAgreement(row["final"], row["trajectory"]) for name, row in TABLES["table_15"][cap].items()}
     average = rows.pop("Average")
 

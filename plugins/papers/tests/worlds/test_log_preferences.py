@@ -88,9 +88,7 @@ def chose(item: str, text: str, user: str = "train 1") -> Episode:
 
 
 @pytest.mark.slow
-def test_the_log_of_another_world_and_a_model_without_a_branch_are_refused(
-    tmp_path: Path, logs: Path, of_assistants: str
-) -> None:
+def test_a_foreign_log_and_a_model_without_a_branch_are_refused(tmp_path: Path, logs: Path, of_assistants: str) -> None:
     other, own = (Catalogue(AssistantSettings(world=world)).items["dining"][0] for world in (8, 7))
     settings = LogPreferenceSettings(
         model=str(tmp_path / "model"), logs=str(logs), branches="conformity", dimensions=8, epochs=1
