@@ -61,25 +61,18 @@ def test_what_came_of_it_is_told(agentfw: Agentfw, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_json_is_one_value_and_quiet_is_quiet(agentfw: Agentfw) -> None:
-    answer = agentfw(*SMALL, "--json")
-
-    assert answer.err == ""
-    assert (answer.json["updates"], answer.json["version"]) == (2, "bias@2")
-    assert set(answer.json["before"]) == set(answer.json["figures"]) >= {"reward", "utility", "missed"}
-    assert agentfw(*SMALL, "--quiet").err == ""
-
-
-@pytest.mark.slow
 def test_a_training_is_a_run_among_others_everywhere(agentfw: Agentfw, view_of: Callable[[Path, str], str]) -> None:
-    first = Path(agentfw(*SMALL, "--json").json["folder"])
-    agentfw(*SMALL, "--seed", "3")
+    answer, other = agentfw(*SMALL, "--json"), agentfw(*SMALL, "--seed", "3", "--quiet")
+    first = Path(answer.json["folder"])
 
     listed, shown = agentfw("runs", "list"), agentfw("runs", "show", first.name)
     refused = agentfw("runs", "resume", "last", "--set", "learner.rate=0.5")
     compared = agentfw("compare", first.name, "last", "--json").json
     viewed = view_of(first.parent, "/runs")
 
+    assert answer.err == other.err == "", "JSON is one value, and quiet is quiet"
+    assert (answer.json["updates"], answer.json["version"]) == (2, "bias@2")
+    assert set(answer.json["before"]) == set(answer.json["figures"]) >= {"reward", "utility", "missed"}
     assert listed.out.count("done, 2 updates") == 2
     assert "done, 2 updates" in shown.out
     assert "learner bias" in shown.out

@@ -22,8 +22,7 @@ from click.testing import CliRunner
 
 from agentfw import Episode, Host, Intervention, Moment, Observation, Task
 from agentfw.errors import AgentfwError, RunFolderError, SettingsError
-from agentfw.testing import contract, made_by
-from agentfw.testing.checks import run_check, sample_episodes
+from agentfw.testing import check_component, made_by
 from agentfw_cli.plugins import data
 from agentfw_papers.rewards.keypoints import Keypoints, KeypointsSettings
 from agentfw_papers.worlds.etapp.copy_of_etapp import load_copy
@@ -220,12 +219,10 @@ def test_a_whole_copy_has_no_gaps_and_a_folder_that_is_none_says_what_to_do(copy
 @pytest.mark.slow
 @pytest.mark.parametrize("tools", ["given", "retrieved"])
 def test_it_keeps_the_promises_of_an_environment(copy_folder: Path, tools: str) -> None:
-    host = Host.load()
-    make = made_by(host, "environment", "etapp", {"folder": str(copy_folder), "tools": tools})
+    make = made_by(Host.load(), "environment", "etapp", {"folder": str(copy_folder), "tools": tools})
 
-    for check in contract("environment"):
-        result = run_check(check, make, episodes=sample_episodes(), time_limit=60)
-        assert result.passed or result.skipped, f"{result.promise}: {result.detail}"
+    results = check_component("environment", make, time_limit=60)
+    assert [(one.promise, one.detail) for one in results if not one.passed and not one.skipped] == []
 
 
 # -- damage is named with file and line --------------------------------------------------------------------------------
