@@ -23,9 +23,8 @@ BOARD = event("board", "20261125T1000", "Board meeting", "LOCATION:Vienna office
 
 
 def all_day(title: str, *lines: str) -> str:
-    return "\n".join(
-        ["UID:away", "DTSTART;VALUE=DATE:20261123", "DTEND;VALUE=DATE:20261128", f"SUMMARY:{title}", *lines]
-    )
+    dates = ("DTSTART;VALUE=DATE:20261123", "DTEND;VALUE=DATE:20261128")
+    return "\n".join(["UID:away", *dates, f"SUMMARY:{title}", *lines])
 
 
 def played(

@@ -29,9 +29,12 @@ FAMILY = (
 
 @pytest.fixture
 def decide(calendar: Calendar) -> Calendar:
-    return lambda *words, answers="": calendar(
-        "decide", *words, "--me", "ana@lab.example", answers=answers, since="2099-11-02"
-    )
+    return lambda *words, **more: calendar("decide", *words, "--me", "ana@lab.example", since="2099-11-02", **more)
+
+
+def proposed(conflict: Any) -> str:
+    """The title that is proposed."""
+    return next(str(one["title"]) for one in conflict["events"] if one["letter"] == conflict["proposed"])
 
 
 def titles(answer: Any) -> list[list[str]]:
@@ -84,8 +87,7 @@ def test_a_name_in_the_persons_file_is_asked_about_also_by_itself_and_a_childs_c
 def test_what_most_people_keep_is_proposed_at_first(decide: Calendar, ics_file: IcsFile, kept: str, other: str) -> None:
     (conflict,) = decide(ics_file(kept, other, event("z", 9, "0900", "Z")), answers="\n")["conflicts"]
 
-    title = next(one["title"] for one in conflict["events"] if one["letter"] == conflict["proposed"])
-    assert f"SUMMARY:{title}" in kept
+    assert f"SUMMARY:{proposed(conflict)}" in kept
 
 
 def test_what_is_always_kept_is_proposed_after_few_answers(decide: Calendar, ics_file: IcsFile) -> None:
@@ -186,9 +188,7 @@ CLIENT = ("ORGANIZER:mailto:joe@acme.example", "ATTENDEE:mailto:ana@lab.example"
 def known(calendar: Calendar, tmp_path: Path) -> Calendar:
     """Decide with a file that says who is who."""
     (tmp_path / "people.toml").write_text('"maria@lab.example" = "superior"\n"acme.example" = "client"\n')
-    return lambda *words, answers="": calendar(
-        "decide", *words, "--people", "people.toml", answers=answers, since="2099-11-23"
-    )
+    return lambda *words, **more: calendar("decide", *words, "--people", "people.toml", since="2099-11-23", **more)
 
 
 def clashes(count: int) -> list[str]:
@@ -209,10 +209,8 @@ def test_what_is_known_is_said_with_its_decisions(calendar: Calendar, known: Cal
 
 
 def listed(calendar: Calendar, path: Path, *words: str) -> list[str]:
-    return [
-        next(event["title"] for event in one["events"] if event["letter"] == one["proposed"])
-        for one in calendar("list", path, "--people", "people.toml", *words, since="2099-11-23")["conflicts"]
-    ]
+    found = calendar("list", path, "--people", "people.toml", *words, since="2099-11-23")
+    return list(map(proposed, found["conflicts"]))
 
 
 def test_a_sentence_is_pinned_corrected_and_forgotten_and_decides_what_is_proposed(

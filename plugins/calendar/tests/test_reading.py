@@ -137,12 +137,9 @@ def test_folded_lines_foreign_letters_and_escapes_are_read_and_are_no_tags(ics_f
 
 
 def test_the_same_event_twice_counts_once_as_it_was_last_said(ics_file: IcsFile) -> None:
-    path = ics_file(
-        "UID:1\nSEQUENCE:2\nDTSTART:20261124T120000\nDURATION:PT1H\nSUMMARY:New",
-        "UID:1\nSEQUENCE:1\nDTSTART:20261124T100000\nDURATION:PT1H\nSUMMARY:Old",
-    )
+    new, old = event("1", "20261124T1200", "New", "SEQUENCE:2"), event("1", "20261124T1000", "Old", "SEQUENCE:1")
 
-    assert titles(session(path)) == ["New"]
+    assert titles(session(ics_file(new, old))) == ["New"]
 
 
 @pytest.mark.parametrize(

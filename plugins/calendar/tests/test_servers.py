@@ -27,7 +27,7 @@ from .events import Calendar
 caldav = pytest.importorskip("caldav")
 pytest.importorskip("radicale")
 
-DAY = date(2026, 11, 23)
+DAY, STAMPS = date(2026, 11, 23), ("DTSTAMP", "LAST-MODIFIED", "SEQUENCE")
 
 
 def event(uid: str, day: int, hour: str, title: str) -> str:
@@ -107,9 +107,7 @@ def test_only_what_was_decided_changes_there_and_is_restored(other: Any, tmp_pat
         gone = {line for line in before[uid] if line not in after[uid]}
         new = {line.partition(":")[0] for line in after[uid] if line not in before[uid]}
         assert {line.partition(":")[0] for line in gone} <= {"ATTENDEE", "DTSTAMP"}
-        assert new == {
-            "ATTENDEE;PARTSTAT=DECLINED", "TRANSP", "X-AGENTFW-DECLINED", "DTSTAMP", "LAST-MODIFIED", "SEQUENCE"
-        }  # fmt: skip
+        assert new == {"ATTENDEE;PARTSTAT=DECLINED", "TRANSP", "X-AGENTFW-DECLINED", *STAMPS}
     again = decide(source_of(other), tmp_path / "hub.db", "q\n")
     assert len(again.outcomes) == 0, "the declined are free, and what was left is asked about first"
 
@@ -123,9 +121,8 @@ def test_only_what_was_decided_changes_there_and_is_restored(other: Any, tmp_pat
     assert {one["title"] for one in answer["restored"]} == {"Call 0", "Review 1", "Call 3"}
     assert [one["title"] for one in answer["gone"]] == ["Call 4"]
     assert [restored[uid] for uid in ("UID:b0", "UID:a1")] == [before[uid] for uid in ("UID:b0", "UID:a1")]
-    assert {"SUMMARY:Call with Mia", "X-OF-ANOTHER:changed", "ATTENDEE:mailto:ana@lab.example"} <= set(
-        restored["UID:b3"]
-    )
+    theirs = {"SUMMARY:Call with Mia", "X-OF-ANOTHER:changed", "ATTENDEE:mailto:ana@lab.example"}
+    assert theirs <= set(restored["UID:b3"])
     assert not any(line.startswith(("TRANSP", "X-AGENTFW")) for line in restored["UID:b3"])
     assert len(decide(source_of(other), tmp_path / "hub.db", "A\nA\n").outcomes) == 2, "asked about again"
 
@@ -134,11 +131,8 @@ def test_only_what_was_decided_changes_there_and_is_restored(other: Any, tmp_pat
 def test_what_another_client_edits_or_deletes_meanwhile_is_kept_and_nothing_is_declined_for_its_sake(
     other: Any, tmp_path: Path
 ) -> None:
-    for uid, day, clock, title in (
-        *(("a", 23, "0900", "Review"), ("b", 23, "0930", "Call"), ("c", 24, "0900", "Demo")),
-        *(("d", 24, "0930", "Visit"), ("e", 25, "0900", "Gone"), ("f", 25, "0930", "Stays")),
-    ):
-        other.save_event(event(uid, day, clock, title))
+    for place, title in enumerate(("Review", "Call", "Demo", "Visit", "Gone", "Stays")):
+        other.save_event(event("abcdef"[place], 23 + place // 2, ("0900", "0930")[place % 2], title))
     session = decide(source_of(other), tmp_path / "hub.db", "A\nA\nA\n")
 
     edited = other.event_by_uid("b")
@@ -195,10 +189,8 @@ def test_a_published_calendar_is_read_from_its_address(tmp_path: Path, calendar_
             self.wfile.write(data if found else b"")
 
     with listening(Published) as address:
-        said, gone = (
-            calendar_session("decide", f"{address}/private-token/{name}", "--yes", "--json")
-            for name in ("basic.ics", "gone.ics")
-        )
+        places = [f"{address}/private-token/{name}.ics" for name in ("basic", "gone")]
+        said, gone = (calendar_session("decide", place, "--yes", "--json") for place in places)
 
     assert said.json["outputs"] == ["basic.decided.ics"]
     assert "private-token" not in said.out, "whoever knows the address can read the calendar"
@@ -215,9 +207,8 @@ def test_the_calendars_of_an_account_are_found_and_what_is_wrong_with_an_address
     for path in ("/", "/ana/"):
         found = calendars_at(CalDavSource(f"caldav://ana@127.0.0.1:{radicale}{path}"))
         assert own in [one.address for one in found]
-    assert [one.address for one in calendars_at(CalDavSource(own))] == [own], (
-        "a calendar's own address is this calendar"
-    )
+    found = calendars_at(CalDavSource(own))
+    assert [one.address for one in found] == [own], "a calendar's own address is this calendar"
 
     with pytest.raises(EndpointError, match="there is no calendar at"):
         calendars_at(CalDavSource(f"caldav://lena@127.0.0.1:{radicale}/lena/"))

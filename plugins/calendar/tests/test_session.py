@@ -107,11 +107,9 @@ def test_a_changed_date_is_marked_where_it_is_and_lines_end_as_they_did(decided:
 
 @pytest.mark.slow
 def test_what_was_answered_is_learned_and_not_asked_again(decided: Calendar, tmp_path: Path, ics_file: IcsFile) -> None:
-    lunches = [
-        f"UID:l{n}\nDTSTART:202611{23 + n}T120000\nDURATION:PT1H\nSUMMARY:Lunch\nATTENDEE:mailto:bob@lab.example"
-        for n in range(7)
-    ]
-    forms = [f"UID:f{n}\nDTSTART:202611{23 + n}T120000\nDURATION:PT1H\nSUMMARY:Expenses" for n in range(7)]
+    noons = [f"202611{23 + n}T1200" for n in range(7)]
+    lunches = [event(f"l{noon}", noon, "Lunch", "ATTENDEE:mailto:bob@lab.example") for noon in noons]
+    forms = [event(f"f{noon}", noon, "Expenses") for noon in noons]
     first, second = ics_file(*lunches[:6], *forms[:6]), ics_file(*lunches, *forms, name="more.ics")
     assert decided(second, "--answers", os.devnull)["conflicts"] == [], "without an answer, nothing is decided"
     with StrategyHubs.open(tmp_path / "hub.db") as hubs:
@@ -282,9 +280,8 @@ class Typed:
         words = ("decide", str(file), "--from", "2026-11-23", "--hub", str(file.with_name("hub.db")))
         command = [sys.executable, "-m", "agentfw_cli.main", "calendar", *words]
         environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
-        self.process = subprocess.Popen(
-            command, stdin=other, stdout=other, stderr=other, env=environment, start_new_session=True
-        )
+        streams = {"stdin": other, "stdout": other, "stderr": other}
+        self.process = subprocess.Popen(command, **streams, env=environment, start_new_session=True)
         os.close(other)
         self.seen = ""
 

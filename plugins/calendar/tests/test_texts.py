@@ -24,7 +24,7 @@ from agentfw_calendar.session import Session, Wishes
 from agentfw_plugins.worlds.calendar.event_attributes import RULES
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
 
-from .events import Calendar, IcsFile
+from .events import Calendar, IcsFile, event
 
 OTHERS = [language for language in LANGUAGES if language != "en"]
 PACKAGE = Path(str(files("agentfw_calendar.language")))
@@ -72,11 +72,10 @@ def test_each_language_of_letters_has_all_of_a_draft(language: str) -> None:
 
 # Titles that belong to no language, so that only the program's own words differ.
 LEAVE = "UID:leave\nDTSTART;VALUE=DATE:20991106\nSUMMARY:OOO\nX-MICROSOFT-CDO-BUSYSTATUS:OOF"
-IN_IT = "UID:in\nDTSTART;TZID=Europe/Berlin:20991106T100000\nDURATION:PT1H\nSUMMARY:XY 1"
+IN_IT = event("in", "20991106T1000", "XY 1")
 PEOPLE = "ORGANIZER;CN=Joe:mailto:joe@acme.example\nATTENDEE:mailto:ana@lab.example"
-TWICE = "DURATION:PT1H\nRRULE:FREQ=WEEKLY;COUNT=2"
-SERIES = f"UID:s\nDTSTART;TZID=Europe/Berlin:20991102T090000\n{TWICE}\nSUMMARY:XY 2"
-CLASH = f"UID:c\nDTSTART;TZID=Europe/Berlin:20991102T093000\n{TWICE}\nSUMMARY:XY 3\n{PEOPLE}"
+SERIES = event("s", "20991102T0900", "XY 2", "RRULE:FREQ=WEEKLY;COUNT=2")
+CLASH = event("c", "20991102T0930", "XY 3", "RRULE:FREQ=WEEKLY;COUNT=2", PEOPLE)
 BROKEN = "UID:b\nSUMMARY:XY 4"
 
 
@@ -240,11 +239,9 @@ def test_which_events_have_it_decides_what_a_reason_says(why: str, accepted: str
 
 @pytest.mark.slow
 def test_a_reason_is_learned_from(calendar: Calendar, ics_file: IcsFile, tmp_path: Path) -> None:
-    times = "DTSTART:20261123T090000Z\nDURATION:PT1H"
-    path = ics_file(
-        f"UID:a\n{times}\nSUMMARY:Kundenbesuch\nLOCATION:Ulm\nATTENDEE:mailto:joe@acme.example",
-        f"UID:b\n{times}\nSUMMARY:Besprechung\nATTENDEE:mailto:bob@lab.example\nATTENDEE:mailto:eve@lab.example",
-    )
+    visit = event("a", "20261123T0900Z", "Kundenbesuch", "LOCATION:Ulm", "ATTENDEE:mailto:joe@acme.example")
+    peers = ("ATTENDEE:mailto:bob@lab.example", "ATTENDEE:mailto:eve@lab.example")
+    path = ics_file(visit, event("b", "20261123T0900Z", "Besprechung", *peers))
     (tmp_path / "people.toml").write_text('"acme.example" = "client"\n')
 
     silent, said = (

@@ -60,11 +60,8 @@ class KnownTenant:
         return None
 
     def visible(self, user: str) -> dict[str, str]:
-        return {
-            name: skill.texts[-1]
-            for name, skill in self.skills.items()
-            if skill.live and (skill.shared or skill.owner == user)
-        }
+        seen = {name: one for name, one in self.skills.items() if one.live and (one.shared or one.owner == user)}
+        return {name: skill.texts[-1] for name, skill in seen.items()}
 
     def erase(self, name: str) -> None:
         """The skill, past versions of its owner that say the same, and what told it of their trajectories."""
@@ -210,9 +207,8 @@ class TwoTenants(RuleBasedStateMachine):
         live = {name: skill for name, skill in known.skills.items() if skill.live}
         for user in USERS:
             found = {skill.id: skill for skill in graph.skills(owner=user)}
-            assert {name: skill.text for name, skill in found.items()} == {
-                name: skill.texts[-1] for name, skill in live.items() if skill.owner == user
-            }
+            own = {name: skill.texts[-1] for name, skill in live.items() if skill.owner == user}
+            assert {name: skill.text for name, skill in found.items()} == own
             for name, skill in found.items():
                 rewards = live[name].rewards
                 assert (skill.visibility == "shared") == live[name].shared

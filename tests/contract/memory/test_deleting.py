@@ -259,10 +259,8 @@ def test_one_past_version_is_erased_and_the_others_stay(graph: SkillGraph, tmp_p
 
     assert (receipt.skills, receipt.versions) == (0, 1)
     assert b"inimit" not in everything(tmp_path)
-    assert [(one.number, one.text) for one in graph.history(skill.id).versions] == [
-        (0, "call ana at 5551"),
-        (2, "call ana at 5553"),
-    ]
+    kept = [(one.number, one.text) for one in graph.history(skill.id).versions]
+    assert kept == [(0, "call ana at 5551"), (2, "call ana at 5553")]
     assert graph.delete(skill.id, version=1).versions == 0
     with pytest.raises(BadInputError, match="version 0 of 2 skills"):
         graph.delete(skill.id, "s1", version=0)

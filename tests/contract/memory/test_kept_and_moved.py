@@ -218,10 +218,9 @@ def test_items_of_langmem_are_read(tmp_path: Path, lines: bool) -> None:
 
 def test_plain_records_are_read_and_can_be_imported_twice(graph: SkillGraph, tmp_path: Path) -> None:
     path = tmp_path / "plain.jsonl"
-    path.write_text(
-        '{"text": "Never move lunch", "owner": "ben", "tools": ["calendar"], "scenarios": ["lunch"], "shared": true}\n'
-        '{"text": "Mornings are best", "valid_from": 1700000000}\n'
-    )
+    never_move = {"text": "Never move lunch", "owner": "ben", "tools": ["calendar"], "scenarios": ["lunch"]}
+    records = [never_move | {"shared": True}, {"text": "Mornings are best", "valid_from": 1700000000}]
+    path.write_text("".join(f"{json.dumps(one)}\n" for one in records))
 
     for _ in range(2):
         graph.add_all(read_memories(path, owner="ana"))

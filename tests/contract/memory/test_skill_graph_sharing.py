@@ -125,10 +125,8 @@ def graph(graph: SkillGraph) -> SkillGraph:
 def test_the_nearest_good_cases_are_recalled_the_best_last(graph: SkillGraph) -> None:
     found = graph.cases("my card was stolen on the train", user="ana", k=2)
 
-    assert [(case.request, case.answer) for case in found] == [
-        ("my card was swallowed", "Emergencies"),
-        ("my card was stolen", "Emergencies"),
-    ]
+    assert [case.request for case in found] == ["my card was swallowed", "my card was stolen"]
+    assert [case.answer for case in found] == ["Emergencies"] * 2
     assert as_messages(found)[-2:] == [
         {"role": "user", "content": "my card was stolen"},
         {"role": "assistant", "content": "Emergencies"},
