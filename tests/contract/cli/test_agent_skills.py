@@ -36,16 +36,14 @@ pytestmark = pytest.mark.usefixtures("nothing_is_trusted")
 @pytest.fixture
 def skills(tmp_path: Path) -> Path:
     """Two skills, one with a file beside it. The description of one has a colon, which is no YAML."""
-    letters, forms = tmp_path / "skills" / "letters", tmp_path / "skills" / "forms"
-    letters.mkdir(parents=True)
-    forms.mkdir()
-    (letters / "SKILL.md").write_text(
-        "---\nname: letters\ndescription: Writes letters: formal ones\n---\nSee start.txt.\n"
-    )
-    (letters / "start.txt").write_text("Dear NAME,")
-    (forms / "SKILL.md").write_text(
-        "---\nname: forms\ndescription: Fills in forms\nmetadata:\n  owner: ben\n---\nUse blue ink.\n"
-    )
+    for name, head, text in (
+        ("letters", "description: Writes letters: formal ones", "See start.txt."),
+        ("forms", "description: Fills in forms\nmetadata:\n  owner: ben", "Use blue ink."),
+    ):
+        folder = tmp_path / "skills" / name
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_text(f"---\nname: {name}\n{head}\n---\n{text}\n")
+    (tmp_path / "skills" / "letters" / "start.txt").write_text("Dear NAME,")
     return tmp_path / "skills"
 
 

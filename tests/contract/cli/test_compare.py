@@ -12,9 +12,8 @@ SPEC = 'environment = "guessing"\npolicy = "hashing"\nepisodes = 2\n'
 
 @pytest.mark.slow
 def test_runs_are_compared_by_the_tasks_that_they_share(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
-    whole, short, others = (
-        agentfw(*quick, *more, "--json").json["run"] for more in ((), ("--episodes", "1"), ("--seed", "1"))
-    )
+    variants = ((), ("--episodes", "1"), ("--seed", "1"))
+    whole, short, others = (agentfw(*quick, *more, "--json").json["run"] for more in variants)
 
     answer, longer = agentfw("compare", short, whole), agentfw("compare", whole, short)
     record = agentfw("compare", short, whole, "--json").json
@@ -46,13 +45,11 @@ def test_specs_are_run_and_compared(agentfw: Agentfw) -> None:
 def test_interfaces_are_compared_on_the_same_tasks(agentfw: Agentfw) -> None:
     sweep = ("--sweep", "interface=step_loop,polling:15,event_driven", "--set", "episodes=3")
 
-    answer = agentfw("compare", "inbox", *sweep, "--figure", "balanced", "--json")
+    (row,) = agentfw("compare", "inbox", *sweep, "--figure", "balanced", "--json").json
 
-    (row,) = answer.json
     loop, polling, events = row["runs"]
-    assert [run["label"] for run in row["runs"]] == [
-        f"interface={name}" for name in ("step_loop", "polling:15", "event_driven")
-    ]
+    labels = [run["label"].removeprefix("interface=") for run in row["runs"]]
+    assert labels == ["step_loop", "polling:15", "event_driven"]
     assert loop["mean"] < polling["mean"] < events["mean"]
     assert events["difference"]["mean"] == pytest.approx(events["mean"] - loop["mean"])
 

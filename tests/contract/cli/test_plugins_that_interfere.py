@@ -21,10 +21,8 @@ def in_a_process(folder: Path, *words: str, leaving: float = 10) -> subprocess.C
     code = f"import agentfw_cli.interrupts as ends, agentfw_cli.main as cli; ends._LEAVING = {leaving}; cli.main()"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder / "site"), str(SITE)])}
     environment.pop("PYTHONUNBUFFERED", None)  # printing takes a lock then, which a thread may hold at the end
-    return subprocess.run(
-        [sys.executable, "-c", code, *words, "--json"],
-        capture_output=True, text=True, env=environment, cwd=folder, check=False, timeout=300,
-    )  # fmt: skip
+    command = [sys.executable, "-c", code, *words, "--json"]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder, timeout=300)
 
 
 PRINTING = """
@@ -188,9 +186,8 @@ def test_a_command_that_raises_names_its_distribution(
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize(("redirect", "code"), [("> /dev/full", 1), ("2>&-", 0)])
 def test_a_full_or_closed_output_is_no_bug(redirect: str, code: int) -> None:
-    ended = subprocess.run(
-        f"{sys.executable} -m agentfw plugins list {redirect}", shell=True, capture_output=True, text=True, check=False
-    )
+    command = f"{sys.executable} -m agentfw plugins list {redirect}"
+    ended = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
 
     assert ended.returncode == code
     assert "bug in agentfw" not in ended.stderr
