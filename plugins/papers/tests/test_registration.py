@@ -48,13 +48,11 @@ def test_every_spec_that_ships_has_a_name_and_every_loop_can_be_done() -> None:
 def test_agentfw_knows_what_to_install_for_each_name() -> None:
     offered = {kind: {offer.component.name for offer in ALONE.components(kind)} for kind in KINDS}
     offered["spec"] = set(ALONE.specs())
-    offered["command"] = {
-        entry.name for entry in entry_points("agentfw.commands") if entry.distribution == "agentfw-papers"
-    }
+    commands = entry_points("agentfw.commands")
+    offered["command"] = {entry.name for entry in commands if entry.distribution == "agentfw-papers"}
 
-    assert {what: set(names) for what, names in PAPERS.offers.items()} == {
-        what: names for what, names in offered.items() if names
-    }
+    known = {what: set(names) for what, names in PAPERS.offers.items()}
+    assert known == {what: names for what, names in offered.items() if names}
 
 
 # What a component can't be checked without; its own tests run the same checks.

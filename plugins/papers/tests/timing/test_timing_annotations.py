@@ -24,9 +24,8 @@ def talk(*lines: str) -> tuple[Turn, ...]:
 
 
 def test_what_is_known_and_what_is_not_is_told_turn_by_turn() -> None:
-    turns = talk(
-        "c hi", "c I never got the parcel you sent", "p Your order?", "c It is 33", "c Call +1 5", "a called", "p Bye"
-    )
+    wish = "c I never got the parcel you sent"
+    turns = talk("c hi", wish, "p Your order?", "c It is 33", "c Call +1 5", "a called", "p Bye")
     dialogue = Dialogue("d", turns, (Trigger(6, "call-back", {"order": "33", "phone": "(1) 5", "reason": "r_7"}),))
 
     annotation = annotate(dialogue)
@@ -65,9 +64,8 @@ actions: {order-cake: {parameters: [cake, day], required: [cake], aliases: [Orde
 
     first = annotate(dialogue, catalog).at(1).opportunities[0]
 
-    assert first == Opportunity(
-        "order-cake", "pending", (Input("cake", True, "apple"),), (Input("day"),), "medium", "high"
-    )
+    cake = Input("cake", True, "apple")
+    assert first == Opportunity("order-cake", "pending", (cake,), (Input("day"),), "medium", "high")
     with pytest.raises(BadInputError, match='"dance" is triggered in the dialogue "d", but not in the catalog'):
         annotate(Dialogue("d", turns, (Trigger(1, "dance"),)), catalog)
 

@@ -62,12 +62,8 @@ def test_values_are_compared_without_case_spaces_and_punctuation(first: str, sec
 def test_every_metric_of_a_worked_example() -> None:
     # Turn 5. The refund is ready at turns 6 and 7, the look-up was ready at turn 3, nothing ever needs a reshipment.
     known = Windows({"refund": [6, 7], "look-up": [3]})
-    predicted = [
-        action("refund", "ready_to_trigger", order="33"),
-        action("look-up", "triggered"),
-        action("reship", "triggered"),
-        action("call-back", "pending"),
-    ]
+    triggered = [action("look-up", "triggered"), action("reship", "triggered")]
+    predicted = [action("refund", "ready_to_trigger", order="33"), *triggered, action("call-back", "pending")]
     reference = [action("refund", "pending", order="33"), action("look-up", "triggered")]
 
     scores = score_turn(predicted, reference, turn=5, windows=known)

@@ -11,14 +11,9 @@ from hypothesis import strategies as st
 from agentfw_papers.timing import Action, Catalog, Input, Opportunity, Parameter, read_answer, read_value
 from agentfw_papers.timing.reading import MOST_OPPORTUNITIES, Answer
 
-CATALOG = Catalog(
-    "shop",
-    "1",
-    (
-        Action("pull-up-account", parameters=(Parameter("customer_name", required=True), Parameter("account_id"))),
-        Action("send-link", aliases=("Email link",)),
-    ),
-)
+PARAMETERS = (Parameter("customer_name", required=True), Parameter("account_id"))
+ACTIONS = (Action("pull-up-account", parameters=PARAMETERS), Action("send-link", aliases=("Email link",)))
+CATALOG = Catalog("shop", "1", ACTIONS)
 NAMED = Input("customer_name", True, "Joyce Wu")
 ACCOUNT = Opportunity("pull-up-account", "ready_to_trigger", (NAMED,), (Input("account_id"),))
 ROW = {
@@ -95,9 +90,7 @@ def test_nothing_is_a_fine_answer(text: str) -> None:
     assert read_answer(text) == Answer()
 
 
-@pytest.mark.parametrize(
-    "text", ["", "I would wait.\nLet us see what she says.", "{", '{"a": 1}', "[1, 2]", "<action>"]
-)
+@pytest.mark.parametrize("text", ["", "I would wait.\nLet us see.", "{", '{"a": 1}', "[1, 2]", "<action>"])
 def test_an_answer_without_a_prediction_is_a_failure_and_empty(text: str) -> None:
     answer = read_answer(text)
 

@@ -135,10 +135,9 @@ def test_two_levels_as_modules_come_to_the_same(depth: int, controller: str, int
         composed = controlled(controller, interface, seed, depth=depth, modules=True)
         assert composed.outcome == plain.outcome
         assert composed.utility == plain.utility
-        told = [
-            [(turn.started, turn.calls) for turn in episode.turns if not turn.seat] for episode in (plain, composed)
-        ]
-        assert told[0] == told[1]
+        both = ([turn for turn in episode.turns if not turn.seat] for episode in (plain, composed))
+        first, second = ([(turn.started, turn.calls) for turn in turns] for turns in both)
+        assert first == second
         assert {event.seat for event in composed.events} == {"", "rounds"}
         assert not any(turn.calls for turn in composed.turns if turn.seat)
         assert {event.seat for event in composed.events if event.kind == "work" and event.name != "round"} == {"rounds"}

@@ -169,10 +169,8 @@ class Whispering(LinearPolicy):
 
     async def generate(self, request: Request) -> Generation:
         last = request.messages[-1]
-        content = "\n".join(["You remember:", *self._lines, last.content])
-        return await super().generate(
-            replace(request, messages=[*request.messages[:-1], replace(last, content=content)])
-        )
+        told = replace(last, content="\n".join(["You remember:", *self._lines, last.content]))
+        return await super().generate(replace(request, messages=[*request.messages[:-1], told]))
 
 
 # -- the card: the same world for models that read one message, and the teacher of such a model ------------------------

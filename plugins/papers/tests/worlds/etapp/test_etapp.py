@@ -185,10 +185,8 @@ def test_the_splits_share_no_instruction_or_no_instance(copy_folder: Path) -> No
 
 def test_a_judge_sees_the_keypoints_and_marks_by_what_the_tools_answered(copy_folder: Path) -> None:
     env = Etapp(EtappSettings(folder=str(copy_folder)))
-    judge = Keypoints(
-        KeypointsSettings.model_validate({"policy": {"name": "scripted", "settings": {"rule": f"{__name__}:marked"}}}),
-        host=Host.load(),
-    )
+    policy = {"name": "scripted", "settings": {"rule": f"{__name__}:marked"}}
+    judge = Keypoints(KeypointsSettings.model_validate({"policy": policy}), host=Host.load())
     episode = play(env, env.tasks(1, 7, "test")[0], Caller())
 
     scores = {score.component: score for score in asyncio.run(judge.score([episode]))}

@@ -233,7 +233,6 @@ def test_the_file_is_read_by_its_content(tmp_path: Path, change: Callable[[bytes
         SAMPLE.read_bytes()[:-100],
         gzip.compress(SAMPLE.read_bytes(), mtime=0)[:-20],
         gzip.compress(SAMPLE.read_bytes(), mtime=0)[:200] + b"\x00" * 200,
-        b"",
         b"\xff\xfe",
         b"[" * 100_000,
         b"3",

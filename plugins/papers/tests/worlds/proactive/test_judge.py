@@ -140,15 +140,11 @@ def test_a_turn_that_was_not_measured_has_no_score_and_is_counted(tmp_path: Path
 
 def test_a_run_mixes_agreement_with_the_judge_for_each_sample_of_a_turn(tmp_path: Path) -> None:
     judge = {"name": "rubric", "weight": 0.5, "settings": {"policy": "timing_judge"}}
+    rewards = [{"name": "proactive_ac", "weight": 0.5}, judge]
+    world = {"name": "proactive", "settings": {"dialogues": 5, "answers": "lines"}}
+    policy = {"name": "scripted", "settings": {"replies": ["search-faq ready_to_trigger", "nothing"]}}
 
-    records = run_of(
-        tmp_path,
-        environment={"name": "proactive", "settings": {"dialogues": 5, "answers": "lines"}},
-        policy={"name": "scripted", "settings": {"replies": ["search-faq ready_to_trigger", "nothing"]}},
-        rewards=[{"name": "proactive_ac", "weight": 0.5}, judge],
-        episodes=4,
-        samples=2,
-    )
+    records = run_of(tmp_path, environment=world, policy=policy, rewards=rewards, episodes=4, samples=2)
 
     for record in records:
         found = {row[0]: row[2] for row in record["scores"]}
