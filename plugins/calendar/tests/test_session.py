@@ -280,8 +280,9 @@ class Typed:
         words = ("decide", str(file), "--from", "2026-11-23", "--hub", str(file.with_name("hub.db")))
         command = [sys.executable, "-m", "agentfw_cli.main", "calendar", *words]
         environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
-        streams = {"stdin": other, "stdout": other, "stderr": other}
-        self.process = subprocess.Popen(command, **streams, env=environment, start_new_session=True)
+        self.process = subprocess.Popen(
+            command, stdin=other, stdout=other, stderr=other, env=environment, start_new_session=True
+        )
         os.close(other)
         self.seen = ""
 

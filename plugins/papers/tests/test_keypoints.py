@@ -13,15 +13,13 @@ from typing import Any
 
 import pytest
 
-from agentfw import Episode, Generation, Moment, Policy, Request
+from agentfw import Engagement, Episode, Generation, Moment, Policy, PolicyAgent, Request
 from agentfw.episode import Usage
 from agentfw.testing import fresh_host
 from agentfw_papers.rewards.keypoints import Attempt, KeypointJudge, Keypoints
 from agentfw_papers.worlds.assistant.environment import Assistant
 from agentfw_plugins.policies.scripted import ScriptedPolicy
 from agentfw_rewardmodels.rubric import RubricJudge
-
-from .worlds.playing import play
 
 POINTS = {"procedure": ["booked a table", "told what was done"], "personal": ["chose a quiet place"]}
 GOOD = json.dumps({"points": [2, 1, 0], "marks": {"procedure": 5, "personal": 0, "proactive": 3}})
@@ -132,7 +130,8 @@ def strict(moment: Moment) -> Iterator[str]:
 
 
 def episodes(count: int) -> list[Episode]:
-    return [play(Assistant(), ScriptedPolicy(), task) for task in Assistant().tasks(count, 7, "test")]
+    tasks = Assistant().tasks(count, 7, "test")
+    return [asyncio.run(Engagement(Assistant(), PolicyAgent(ScriptedPolicy())).run(task)) for task in tasks]
 
 
 def made() -> Keypoints:

@@ -100,7 +100,7 @@ def test_what_went_takes_no_place_among_the_best(
     way_of_searching: tuple[str, GraphSettings], open_graph: OpenGraph, similarity: Any
 ) -> None:
     where, chosen = way_of_searching
-    alone = {"neighbour_weight": 0.0, "user_weight": 0.0, "community_weight": 0.0}
+    alone: dict[str, Any] = {"neighbour_weight": 0.0, "user_weight": 0.0, "community_weight": 0.0}
     settings = replace(chosen, query_similarity=similarity, **alone)
     for way, go in GOING.items():
         if where.startswith("postgres") and way == "forgotten":

@@ -52,7 +52,7 @@ def trained(likes: Sequence[tuple[str, str]], texts: Mapping[str, str] | None = 
 
 
 def first_loss(
-    model: PreferenceModel, likes: Sequence[tuple[str, str]], texts: Mapping[str, str] | None = None, **weights: Any
+    model: PreferenceModel, likes: Sequence[tuple[str, str]], texts: Mapping[str, str] | None = None, /, **weights: Any
 ) -> float:
     """The loss before the first step of a training that starts from the model."""
     settings = replace(NOTHING, **weights)

@@ -116,7 +116,7 @@ def profile(name: str) -> dict[str, Any]:
     }
 
 
-def tables_of(slug: str, name: str) -> dict[str, tuple[str, list[Sequence[object]]]]:
+def tables_of(slug: str, name: str) -> dict[str, tuple[str, Sequence[Sequence[object]]]]:
     """The columns and rows of the tables of a person."""
     days = list(enumerate(DATES))
     events = [(day, f"meeting {day}", "", f"{date} 12:00:00", f"{date} 13:00:00", "10") for day, date in days]
