@@ -117,7 +117,8 @@ def test_dialogues_without_triggers_are_kept_and_counted_apart() -> None:
 
 def test_predictions_and_annotations_come_back_from_their_files(tmp_path: Path) -> None:
     # One can be known without its value; and names may be those that the file uses itself.
-    inputs = (Input("name", True, "Ana\u2028\n"), Input("value", True), Input("provided"), Input("status", True, ""))
+    odd = Input("name", True, "Ana\u2028\n\ud800")
+    inputs = (odd, Input("value", True), Input("provided"), Input("status", True, ""))
     full = Opportunity("status", "repeatable", inputs[:2], inputs[2:], "low", "high", 'Say "hi"')
     rows = [
         TurnOpportunities("d", 1, (full, Opportunity("name", "dismissed"))),
