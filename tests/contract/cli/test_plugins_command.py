@@ -1,4 +1,4 @@
-"""`agentfw plugins` lists hooks, checks whole distributions, and uninstalls; runs pin and name their plugins."""
+"""`agentfw plugins` lists hooks and checks whole distributions; runs pin and name their plugins."""
 
 from __future__ import annotations
 

@@ -334,7 +334,6 @@ def test_another_judge_another_rubric_and_another_attempt_are_other_questions(tm
 
 
 def test_what_the_attempts_answer_is_part_of_the_question(tmp_path: Path) -> None:
-    """The same two answers to another message, by another role or with another call are judged anew."""
     judge, drinks = Judge(tea_is_best), ("tea", "milk")
     rubric = RubricJudge(judge, name="j", cache=tmp_path / "marks.db")
     for before in (
