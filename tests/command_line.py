@@ -26,12 +26,25 @@ class Answer(NamedTuple):
     err: str
 
     @property
+    def ok(self) -> Answer:
+        """This answer, of a command that has to succeed."""
+        assert self.code == 0, self.err
+        return self
+
+    def told(self, code: int) -> str:
+        """What is on stderr of a command that has to end with this code, and in good order."""
+        assert self.code == code, self.err
+        assert "Traceback" not in self.err
+        return self.err
+
+    @property
     def json(self) -> Any:
         """The one JSON value on stdout."""
         return json.loads(self.out, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
 
 
 Agentfw = Callable[..., Answer]
+Install = Callable[..., None]
 
 
 @pytest.fixture

@@ -55,14 +55,16 @@ def calendar_session(
     """Call `agentfw calendar WORD...` in a folder of its own, with a hub of its own and these answers on stdin."""
     monkeypatch.chdir(tmp_path)
 
-    def call(command: str, *words: object, answers: str | None = None, since: str = "2026-11-23") -> Said:
+    def call(
+        command: str, *words: object, answers: str | None = None, typed: str = "", since: str = "2026-11-23"
+    ) -> Said:
         line = ["calendar", command, "--hub", "hub.db"]
-        if command in ("decide", "list"):
+        if command in ("blocks", "decide", "list"):
             line += ["--from", since]
         if answers is not None:
             line += ["--answers", "-"]
         line += map(str, words)  # of an option that is given twice the last counts
-        monkeypatch.setattr(sys, "stdin", io.StringIO(answers or ""))
+        monkeypatch.setattr(sys, "stdin", io.StringIO(answers or typed))
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
             main(line)

@@ -1,6 +1,13 @@
-"""Events as the tests write them."""
+"""Events as the tests write them, and the types of the fixtures that read them."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+IcsFile = Callable[..., Path]
+Calendar = Callable[..., Any]
 
 
 def event(uid: str, start: str, title: str, *lines: str, length: str = "PT1H") -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from agentfw_calendar.ics.sources import FileSource
 from agentfw_calendar.session import Session, Wishes
 from agentfw_plugins.worlds.calendar.event_attributes import CHOICES, TAGS, event_line, parse_line
 
-IcsFile = Callable[..., Path]
+from .events import IcsFile
 
 
 def session(path: Path, relations: dict[str, str] | None = None) -> Session:
@@ -23,8 +22,8 @@ def session(path: Path, relations: dict[str, str] | None = None) -> Session:
 
 
 def at(begin: str, end: str, title: str, *more: str) -> str:
-    lines = [f"UID:{title}", f"DTSTART:20261124T{begin}00", f"DTEND:20261124T{end}00", f"SUMMARY:{title}", *more]
-    return "\n".join(lines)
+    times = (f"DTSTART:20261124T{begin}00", f"DTEND:20261124T{end}00")
+    return "\n".join([f"UID:{title}", *times, f"SUMMARY:{title}", *more])
 
 
 def groups(found: Session, keep: int = 0) -> list[str]:
@@ -140,9 +139,8 @@ def test_tags_follow_from_the_file(ics_file: IcsFile, lines: tuple[str, ...], ex
 
 
 def test_the_owner_is_who_the_calendar_is_called_after_or_who_is_in_most_of_it(ics_file: IcsFile) -> None:
-    both = [
-        at("0900", "1000", title, "ORGANIZER:mailto:bob@x.example", "ATTENDEE:mailto:ana@x.example") for title in "ab"
-    ]
+    pair = ("ORGANIZER:mailto:bob@x.example", "ATTENDEE:mailto:ana@x.example")
+    both = [at("0900", "1000", title, *pair) for title in "ab"]
     alone = at("1200", "1300", "c", "ATTENDEE:mailto:ana@x.example", "ATTENDEE:mailto:eve@x.example")
 
     assert session(ics_file(*both)).people.owner == "ana@lab.example"

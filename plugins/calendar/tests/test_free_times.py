@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,8 @@ from agentfw_calendar.deciding.people import About
 from agentfw_calendar.ics.sources import FileSource
 from agentfw_calendar.session import Session, Wishes
 
-IcsFile = Callable[..., Path]
+from .events import IcsFile
+
 BERLIN = ZoneInfo("Europe/Berlin")
 STEP = timedelta(minutes=5)
 """Everything here begins and ends at a multiple of it."""
@@ -66,14 +66,8 @@ def test_in_generated_weeks_it_is_free_within_hours_and_the_nearest() -> None:
         near, length = some.choice([since, *(each.begin for each in stays)]), STEP * some.choice((3, 5, 12, 18))
         meeting = stay(near, near + length)
 
-        found = nearest_free(
-            near,
-            length,
-            Merged([*closed(meeting, stays, TRAVEL), *closed_to_all]).is_free,
-            Hours.parse("09:00-17:00"),
-            BERLIN,
-            (since, until),
-        )
+        is_free = Merged([*closed(meeting, stays, TRAVEL), *closed_to_all]).is_free
+        found = nearest_free(near, length, is_free, Hours.parse("09:00-17:00"), BERLIN, (since, until))
 
         quarters = [since + timedelta(minutes=15) * number for number in range(4 * 24 * 5)]
         if found is None:
@@ -91,9 +85,8 @@ BY_JOE = "ORGANIZER;CN=Joe:mailto:joe@acme.example"
 
 
 def event(uid: str, begin: str, end: str, *more: str) -> str:
-    return "\n".join(
-        [f"UID:{uid}", f"DTSTART:20991123T{begin}00Z", f"DTEND:20991123T{end}00Z", f"SUMMARY:{uid}", *more]
-    )
+    times = (f"DTSTART:20991123T{begin}00Z", f"DTEND:20991123T{end}00Z")
+    return "\n".join([f"UID:{uid}", *times, f"SUMMARY:{uid}", *more])
 
 
 def proposed(files: list[Path], *, days: int = 1, hours: str = "09:00-15:00", **more: Any) -> list[dict[str, Any]]:
@@ -141,9 +134,7 @@ def test_between_events_at_different_places_there_is_time_to_travel(
 
 
 @pytest.mark.slow
-def test_public_holidays_of_the_persons_country_are_days_off_and_hours_that_are_none_are_refused(
-    ics_file: IcsFile,
-) -> None:
+def test_public_holidays_of_ones_country_are_days_off_and_hours_that_are_none_are_refused(ics_file: IcsFile) -> None:
     path = ics_file(
         "UID:kept\nDTSTART:20991231T090000Z\nDTEND:20991231T150000Z\nSUMMARY:kept",
         "UID:x\nDTSTART:20991231T140000Z\nDTEND:20991231T150000Z\nSUMMARY:x",

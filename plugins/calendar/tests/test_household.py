@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +10,12 @@ import pytest
 from agentfw_calendar.deciding.people import People
 from agentfw_calendar.ics.ics_events import Party
 
-IcsFile = Callable[..., Path]
-Calendar = Callable[..., Any]
+from .events import Calendar, IcsFile
+from .events import event as at
 
 
 def event(uid: str, day: int, clock: str, title: str, *lines: str, length: str = "PT1H") -> str:
-    start = f"UID:{uid}\nDTSTART;TZID=Europe/Berlin:209911{day:02}T{clock}00"
-    return "\n".join([start, f"DURATION:{length}", f"SUMMARY:{title}", *lines])
+    return at(uid, f"209911{day:02}T{clock}", title, *lines, length=length)
 
 
 WEEKLY = "RRULE:FREQ=WEEKLY;COUNT=3"
@@ -31,18 +29,19 @@ FAMILY = (
 
 @pytest.fixture
 def decide(calendar: Calendar) -> Calendar:
-    return lambda *words, answers="": calendar(
-        "decide", *words, "--me", "ana@lab.example", answers=answers, since="2099-11-02"
-    )
+    return lambda *words, **more: calendar("decide", *words, "--me", "ana@lab.example", since="2099-11-02", **more)
+
+
+def proposed(conflict: Any) -> str:
+    """The title that is proposed."""
+    return next(str(one["title"]) for one in conflict["events"] if one["letter"] == conflict["proposed"])
 
 
 def titles(answer: Any) -> list[list[str]]:
     return [[event["title"] for event in one["events"]] for one in answer["conflicts"]]
 
 
-def test_who_goes_is_asked_once_remembered_and_can_be_taken_back(
-    calendar: Calendar, decide: Calendar, ics_file: IcsFile
-) -> None:
+def test_who_goes_is_asked_once_and_can_be_taken_back(calendar: Calendar, decide: Calendar, ics_file: IcsFile) -> None:
     path = ics_file(*FAMILY[:3])
 
     first = decide(path, answers="n\nme\n")
@@ -54,9 +53,7 @@ def test_who_goes_is_asked_once_remembered_and_can_be_taken_back(
     assert decide(path, answers="q\n")["stopped"]
 
 
-def test_who_has_to_be_at_both_is_asked_which_and_what_is_unclear_is_left_alone(
-    decide: Calendar, ics_file: IcsFile
-) -> None:
+def test_who_has_to_be_at_both_is_asked_which_and_what_is_unclear_is_left(decide: Calendar, ics_file: IcsFile) -> None:
     path = ics_file(*FAMILY[:2])
 
     assert decide(path, answers="s\ns\ns\n")["declined"] == 0
@@ -90,8 +87,7 @@ def test_a_name_in_the_persons_file_is_asked_about_also_by_itself_and_a_childs_c
 def test_what_most_people_keep_is_proposed_at_first(decide: Calendar, ics_file: IcsFile, kept: str, other: str) -> None:
     (conflict,) = decide(ics_file(kept, other, event("z", 9, "0900", "Z")), answers="\n")["conflicts"]
 
-    title = next(one["title"] for one in conflict["events"] if one["letter"] == conflict["proposed"])
-    assert f"SUMMARY:{title}" in kept
+    assert f"SUMMARY:{proposed(conflict)}" in kept
 
 
 def test_what_is_always_kept_is_proposed_after_few_answers(decide: Calendar, ics_file: IcsFile) -> None:
@@ -192,9 +188,7 @@ CLIENT = ("ORGANIZER:mailto:joe@acme.example", "ATTENDEE:mailto:ana@lab.example"
 def known(calendar: Calendar, tmp_path: Path) -> Calendar:
     """Decide with a file that says who is who."""
     (tmp_path / "people.toml").write_text('"maria@lab.example" = "superior"\n"acme.example" = "client"\n')
-    return lambda *words, answers="": calendar(
-        "decide", *words, "--people", "people.toml", answers=answers, since="2099-11-23"
-    )
+    return lambda *words, **more: calendar("decide", *words, "--people", "people.toml", since="2099-11-23", **more)
 
 
 def clashes(count: int) -> list[str]:
@@ -203,9 +197,7 @@ def clashes(count: int) -> list[str]:
     return [*boss, *(event(f"b{day}", day, "1030", f"Acme {day}", *CLIENT) for day in days)]
 
 
-def test_what_is_known_is_said_with_the_decisions_behind_it(
-    calendar: Calendar, known: Calendar, ics_file: IcsFile
-) -> None:
+def test_what_is_known_is_said_with_its_decisions(calendar: Calendar, known: Calendar, ics_file: IcsFile) -> None:
     known(ics_file(*clashes(5)), answers="b\nb: they pay\na\nb\nb\n")
 
     told = calendar("me")
@@ -217,10 +209,8 @@ def test_what_is_known_is_said_with_the_decisions_behind_it(
 
 
 def listed(calendar: Calendar, path: Path, *words: str) -> list[str]:
-    return [
-        next(event["title"] for event in one["events"] if event["letter"] == one["proposed"])
-        for one in calendar("list", path, "--people", "people.toml", *words, since="2099-11-23")["conflicts"]
-    ]
+    found = calendar("list", path, "--people", "people.toml", *words, since="2099-11-23")
+    return list(map(proposed, found["conflicts"]))
 
 
 def test_a_sentence_is_pinned_corrected_and_forgotten_and_decides_what_is_proposed(
@@ -261,11 +251,7 @@ ONE_TO_ONE = event("o", 23, "1000", "1:1 with Maria", "RRULE:FREQ=WEEKLY", *BOSS
 @pytest.mark.usefixtures("known")
 @pytest.mark.parametrize("other", [ONE_TO_ONE, event("c", 23, "1000", "Review with Acme", *CLIENT)])
 def test_health_and_family_come_first_until_somebody_says_otherwise(
-    calendar: Calendar,
-    ics_file: IcsFile,
-    title: str,
-    lines: tuple[str, ...],
-    other: str,
+    calendar: Calendar, ics_file: IcsFile, title: str, lines: tuple[str, ...], other: str
 ) -> None:
     path = ics_file(event("p", 23, "1030", title, *lines), other)
     owner = "ana.costa@lab.example" if lines else "ana@lab.example"

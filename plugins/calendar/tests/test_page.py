@@ -20,15 +20,12 @@ from agentfw_calendar.page import Planner, page_app, serve_page
 from agentfw_calendar.session import Session, Wishes
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
 
-from .events import event
+from .events import IcsFile, event
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
-IcsFile = Callable[..., Path]
 MARKUP = '<img src=x onerror="window.taken=1">'
-
-
 JOE = ("ORGANIZER;CN=Joe:mailto:joe@acme.example", "ATTENDEE:mailto:ana@lab.example")
 EVENTS = (
     event("dentist", "20991102T1000", "Dentist"),
@@ -50,9 +47,8 @@ def events() -> tuple[str, ...]:
 def planner(ics_file: IcsFile, tmp_path: Path, events: tuple[str, ...]) -> Iterator[Planner]:
     path = ics_file(*events)
     with PersonFile(tmp_path / "hub.db", "ana@lab.example") as known:
-        yield Planner(
-            lambda: Session.open([FileSource(path)], Wishes(since=date(2099, 11, 2))), known, lambda: LinearPolicy()
-        )
+        wishes = Wishes(since=date(2099, 11, 2))
+        yield Planner(lambda: Session.open([FileSource(path)], wishes), known, lambda: LinearPolicy())
 
 
 @pytest.fixture

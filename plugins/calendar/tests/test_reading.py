@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from agentfw_calendar.ics.occurrences import Budget, RuleRefused, rule_times
 from agentfw_calendar.ics.sources import FileSource
 from agentfw_calendar.session import Session, Wishes
 
-IcsFile = Callable[..., Path]
+from .events import IcsFile, event
 
 SHIPPED = Path(__file__).parent / "data" / "ics"
 SAMPLES = sorted(Path(os.environ.get("AGENTFW_ICS_SAMPLES", SHIPPED)).glob("*.ics"))
@@ -73,9 +72,7 @@ def test_what_is_no_calendar_is_refused(tmp_path: Path, data: bytes) -> None:
         session(tmp_path / "x.ics")
 
 
-def test_an_event_that_cannot_be_read_or_is_cut_off_is_told_with_its_line_and_the_others_are_read(
-    ics_file: IcsFile,
-) -> None:
+def test_an_event_that_cannot_be_read_or_is_cut_off_is_told_with_its_line_beside_the_others(ics_file: IcsFile) -> None:
     path = ics_file(
         "UID:1\nSUMMARY:When?",
         "UID:2\nDTSTART:20261124T100000\nDTEND:20261124T090000\nSUMMARY:Backwards",
@@ -140,12 +137,9 @@ def test_folded_lines_foreign_letters_and_escapes_are_read_and_are_no_tags(ics_f
 
 
 def test_the_same_event_twice_counts_once_as_it_was_last_said(ics_file: IcsFile) -> None:
-    path = ics_file(
-        "UID:1\nSEQUENCE:2\nDTSTART:20261124T120000\nDURATION:PT1H\nSUMMARY:New",
-        "UID:1\nSEQUENCE:1\nDTSTART:20261124T100000\nDURATION:PT1H\nSUMMARY:Old",
-    )
+    new, old = event("1", "20261124T1200", "New", "SEQUENCE:2"), event("1", "20261124T1000", "Old", "SEQUENCE:1")
 
-    assert titles(session(path)) == ["New"]
+    assert titles(session(ics_file(new, old))) == ["New"]
 
 
 @pytest.mark.parametrize(
@@ -226,9 +220,7 @@ def rules(draw: st.DrawFn) -> dict[str, list[Any]]:
 @pytest.mark.slow
 @given(rules(), st.datetimes(datetime(2018, 1, 1), datetime(2026, 12, 31)), st.integers(-50, 900), st.integers(1, 500))
 @settings(max_examples=40, deadline=None)
-def test_rules_mean_what_they_mean_to_dateutil(
-    rule: dict[str, list[Any]], start: datetime, ahead: int, span: int
-) -> None:
+def test_rules_mean_the_same_to_dateutil(rule: dict[str, list[Any]], start: datetime, ahead: int, span: int) -> None:
     start = start.replace(microsecond=0)
     first = start + timedelta(days=ahead)
     last = first + timedelta(days=span)
@@ -263,7 +255,7 @@ def dates(path: Path, since: date = MONDAY) -> list[str]:
     return starts(found)
 
 
-NINE = "UID:1\nDTSTART;TZID=Europe/Berlin:20261123T090000\nDURATION:PT1H\nSUMMARY:x\nRRULE:FREQ=WEEKLY"
+NINE = event("1", "20261123T0900", "x", "RRULE:FREQ=WEEKLY")
 
 
 def test_a_meeting_at_nine_stays_at_nine_when_the_clocks_change(ics_file: IcsFile) -> None:
@@ -287,12 +279,8 @@ def test_an_exception_takes_its_date_out_however_it_is_written(ics_file: IcsFile
 
 
 @pytest.mark.parametrize("until", ["20261207", "20261207T080000Z", "20261207T090000"])
-def test_a_series_ends_with_its_last_date_and_a_moved_date_is_where_it_was_moved_to(
-    ics_file: IcsFile, until: str
-) -> None:
-    moved = (
-        "UID:1\nRECURRENCE-ID:20261130T080000Z\nDTSTART;TZID=Europe/Berlin:20261201T140000\nDURATION:PT1H\nSUMMARY:y"
-    )
+def test_a_series_ends_with_its_last_date_and_a_moved_date_is_where_it_went(ics_file: IcsFile, until: str) -> None:
+    moved = event("1", "20261201T1400", "y", "RECURRENCE-ID:20261130T080000Z")
 
     assert dates(ics_file(f"{NINE};UNTIL={until}")) == ["23.11. 09:00", "30.11. 09:00", "07.12. 09:00"]
     assert dates(ics_file(f"{NINE};UNTIL={until}", moved)) == ["23.11. 09:00", "01.12. 14:00", "07.12. 09:00"]

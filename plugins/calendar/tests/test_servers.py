@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import io
-import json
-import socket
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from datetime import date
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from chat_server import Handler, listening
+from waiting import free_port, listens, until
 
 from agentfw.errors import EndpointError, UsageError
 from agentfw_calendar.deciding.answers import AnswersGiven
@@ -24,13 +20,14 @@ from agentfw_calendar.deciding.person_file import PersonFile
 from agentfw_calendar.ics.caldav_source import PASSWORD, CalDavBusy, CalDavSource, calendars_at
 from agentfw_calendar.language.texts import Texts
 from agentfw_calendar.session import Session, Wishes
-from agentfw_cli.main import main
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
+
+from .events import Calendar
 
 caldav = pytest.importorskip("caldav")
 pytest.importorskip("radicale")
 
-DAY = date(2026, 11, 23)
+DAY, STAMPS = date(2026, 11, 23), ("DTSTAMP", "LAST-MODIFIED", "SEQUENCE")
 
 
 def event(uid: str, day: int, hour: str, title: str) -> str:
@@ -48,19 +45,12 @@ def radicale(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """The port of a Radicale with one user."""
     folder = tmp_path_factory.mktemp("radicale")
     (folder / "users").write_text("ana:secret\nlena:secret\n")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     words = [f"--server-hosts=127.0.0.1:{port}", f"--storage-filesystem-folder={folder / 'data'}"]
     words += ["--auth-type=htpasswd", f"--auth-htpasswd-filename={folder / 'users'}"]
     words += ["--auth-htpasswd-encryption=plain", "--logging-level=error", "--auth-delay=0"]
     server = subprocess.Popen([sys.executable, "-m", "radicale", "--config", "", *words])
-    limit = time.monotonic() + 300
-    while time.monotonic() < limit:
-        with socket.socket() as asked:
-            if asked.connect_ex(("127.0.0.1", port)) == 0:
-                break
-        time.sleep(0.05)
+    until(lambda: listens(port))
     yield port
     server.terminate()
     server.wait(300)
@@ -98,9 +88,7 @@ def write(session: Session, hub: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_only_what_was_decided_changes_on_the_server_and_is_restored(
-    other: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_only_what_was_decided_changes_there_and_is_restored(other: Any, tmp_path: Path, calendar: Calendar) -> None:
     for number in range(5):
         other.save_event(event(f"a{number}", 23 + number, "0900", f"Review {number}"))
         other.save_event(event(f"b{number}", 23 + number, "0930", f"Call {number}"))
@@ -119,9 +107,7 @@ def test_only_what_was_decided_changes_on_the_server_and_is_restored(
         gone = {line for line in before[uid] if line not in after[uid]}
         new = {line.partition(":")[0] for line in after[uid] if line not in before[uid]}
         assert {line.partition(":")[0] for line in gone} <= {"ATTENDEE", "DTSTAMP"}
-        assert new == {
-            "ATTENDEE;PARTSTAT=DECLINED", "TRANSP", "X-AGENTFW-DECLINED", "DTSTAMP", "LAST-MODIFIED", "SEQUENCE"
-        }  # fmt: skip
+        assert new == {"ATTENDEE;PARTSTAT=DECLINED", "TRANSP", "X-AGENTFW-DECLINED", *STAMPS}
     again = decide(source_of(other), tmp_path / "hub.db", "q\n")
     assert len(again.outcomes) == 0, "the declined are free, and what was left is asked about first"
 
@@ -129,17 +115,14 @@ def test_only_what_was_decided_changes_on_the_server_and_is_restored(
     edited.data = edited.data.replace("SUMMARY:Call 3", "SUMMARY:Call with Mia").replace("kept", "changed")
     edited.save()
     other.event_by_uid("b4").delete()
-    with pytest.raises(SystemExit):
-        main(["calendar", "undo", "--hub", str(tmp_path / "hub.db"), "--json"])
+    answer = calendar("undo")
 
-    answer = json.loads(capsys.readouterr().out)
     restored = contents(other)
     assert {one["title"] for one in answer["restored"]} == {"Call 0", "Review 1", "Call 3"}
     assert [one["title"] for one in answer["gone"]] == ["Call 4"]
     assert [restored[uid] for uid in ("UID:b0", "UID:a1")] == [before[uid] for uid in ("UID:b0", "UID:a1")]
-    assert {"SUMMARY:Call with Mia", "X-OF-ANOTHER:changed", "ATTENDEE:mailto:ana@lab.example"} <= set(
-        restored["UID:b3"]
-    )
+    theirs = {"SUMMARY:Call with Mia", "X-OF-ANOTHER:changed", "ATTENDEE:mailto:ana@lab.example"}
+    assert theirs <= set(restored["UID:b3"])
     assert not any(line.startswith(("TRANSP", "X-AGENTFW")) for line in restored["UID:b3"])
     assert len(decide(source_of(other), tmp_path / "hub.db", "A\nA\n").outcomes) == 2, "asked about again"
 
@@ -148,11 +131,8 @@ def test_only_what_was_decided_changes_on_the_server_and_is_restored(
 def test_what_another_client_edits_or_deletes_meanwhile_is_kept_and_nothing_is_declined_for_its_sake(
     other: Any, tmp_path: Path
 ) -> None:
-    for uid, day, clock, title in (
-        *(("a", 23, "0900", "Review"), ("b", 23, "0930", "Call"), ("c", 24, "0900", "Demo")),
-        *(("d", 24, "0930", "Visit"), ("e", 25, "0900", "Gone"), ("f", 25, "0930", "Stays")),
-    ):
-        other.save_event(event(uid, day, clock, title))
+    for place, title in enumerate(("Review", "Call", "Demo", "Visit", "Gone", "Stays")):
+        other.save_event(event("abcdef"[place], 23 + place // 2, ("0900", "0930")[place % 2], title))
     session = decide(source_of(other), tmp_path / "hub.db", "A\nA\nA\n")
 
     edited = other.event_by_uid("b")
@@ -168,21 +148,17 @@ def test_what_another_client_edits_or_deletes_meanwhile_is_kept_and_nothing_is_d
 
 
 @pytest.mark.slow
-def test_a_server_tells_when_somebody_else_is_busy_and_nothing_more(
-    other: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_server_tells_when_others_are_busy_no_more(other: Any, tmp_path: Path, calendar_session: Calendar) -> None:
     other.save_event(event("secret", 23, "1000", "Secret").replace("202611", "209911"))
     call = [event(name, 23, "0900", name).replace("202611", "209911") for name in ("kept", "call")]
     (tmp_path / "my.ics").write_text("".join(call))
     address = f"caldav://ana@{source_of(other).name}"
     lines = [line for part in CalDavBusy(address).read(date(2099, 11, 23), 7) for line in part.lines.physical]
 
-    words = ["calendar", "decide", str(tmp_path / "my.ics"), "--from", "2099-11-23", "--zone", "UTC", "--list"]
-    with pytest.raises(SystemExit) as ended:
-        main([*words, "--busy", f"bob@lab.example={address}"])
+    words = ("my.ics", "--zone", "UTC", "--list", "--busy", f"bob@lab.example={address}")
+    code, shown, _ = calendar_session("decide", *words, since="2099-11-23")
 
-    assert ended.value.code == 0
-    shown = capsys.readouterr().out
+    assert code == 0
     assert "Monday, 23 November, 11:00 instead?" in shown
     assert "(write to bob@lab.example, who is free then)" in shown
     assert not any(b"Secret" in line for line in lines)
@@ -200,40 +176,27 @@ def test_a_password_is_neither_in_an_address_nor_sent_in_the_clear(address: str,
         CalDavSource(address)
 
 
-def test_a_published_calendar_is_read_from_its_address(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_published_calendar_is_read_from_its_address(tmp_path: Path, calendar_session: Calendar) -> None:
     data = (event("a", 23, "0900", "Review") + event("b", 23, "0930", "Call")).encode()
 
-    class Published(BaseHTTPRequestHandler):
+    class Published(Handler):
+        protocol_version = "HTTP/1.0"
+
         def do_GET(self) -> None:
-            found = self.path == "/private-token/basic.ics"
+            found = self.path == "/v1/private-token/basic.ics"
             self.send_response(200 if found else 404)
             self.end_headers()
             self.wfile.write(data if found else b"")
 
-        def log_message(self, format: str, *args: object) -> None:
-            pass
+    with listening(Published) as address:
+        places = [f"{address}/private-token/{name}.ics" for name in ("basic", "gone")]
+        said, gone = (calendar_session("decide", place, "--yes", "--json") for place in places)
 
-    monkeypatch.chdir(tmp_path)
-    with ThreadingHTTPServer(("127.0.0.1", 0), Published) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        address = f"http://127.0.0.1:{server.server_port}/private-token/"
-        ends = []
-        for name in ("basic.ics", "gone.ics"):
-            words = ["calendar", "decide", address + name, "--from", "2026-11-23", "--hub", "hub.db"]
-            with pytest.raises(SystemExit) as ended:
-                main([*words, "--yes", "--json"])
-            ends.append((ended.value.code, *capsys.readouterr()))
-        server.shutdown()
-
-    (code, out, _), (refused, _, err) = ends
-    assert code == 0
-    assert json.loads(out)["outputs"] == ["basic.decided.ics"]
-    assert "private-token" not in out, "whoever knows the address can read the calendar"
+    assert said.json["outputs"] == ["basic.decided.ics"]
+    assert "private-token" not in said.out, "whoever knows the address can read the calendar"
     assert (tmp_path / "basic.decided.ics").read_text().count("X-AGENTFW-DECLINED") == 1
-    assert refused != 0
-    assert "HTTP 404" in err
+    assert gone.code != 0
+    assert "HTTP 404" in gone.err
 
 
 @pytest.mark.slow
@@ -244,9 +207,8 @@ def test_the_calendars_of_an_account_are_found_and_what_is_wrong_with_an_address
     for path in ("/", "/ana/"):
         found = calendars_at(CalDavSource(f"caldav://ana@127.0.0.1:{radicale}{path}"))
         assert own in [one.address for one in found]
-    assert [one.address for one in calendars_at(CalDavSource(own))] == [own], (
-        "a calendar's own address is this calendar"
-    )
+    found = calendars_at(CalDavSource(own))
+    assert [one.address for one in found] == [own], "a calendar's own address is this calendar"
 
     with pytest.raises(EndpointError, match="there is no calendar at"):
         calendars_at(CalDavSource(f"caldav://lena@127.0.0.1:{radicale}/lena/"))
@@ -259,30 +221,25 @@ def test_the_calendars_of_an_account_are_found_and_what_is_wrong_with_an_address
 
 @pytest.mark.slow
 def test_calendars_are_chosen_from_a_list_once(
-    other: Any, radicale: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    other: Any, radicale: int, monkeypatch: pytest.MonkeyPatch, calendar_session: Calendar
 ) -> None:
     other.save_event(event("a", 23, "0900", "Review"))
     other.save_event(event("b", 23, "0930", "Call"))
     address = f"http://127.0.0.1:{radicale}/"
     with caldav.DAVClient(address, username="ana", password="secret", require_tls=False) as client:
         client.principal().make_calendar(name="Another")
-    account, hub = f"caldav://ana@127.0.0.1:{radicale}/ana/", tmp_path / "hub.db"
-    words = ["calendar", "list", account, "--from", "2026-11-23", "--hub", str(hub), "--json"]
+    account = f"caldav://ana@127.0.0.1:{radicale}/ana/"
     found = [one.address for one in calendars_at(CalDavSource(account))]
     number = found.index(f"caldav://ana@{source_of(other).name}") + 1
 
     ends = []
     for at_terminal in (False, True, False):
         monkeypatch.setattr("agentfw_calendar.session_command._at_terminal", lambda said=at_terminal: said)
-        monkeypatch.setattr("sys.stdin", io.StringIO(f"{number}\n"))
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main(words)
-        ends.append((ended.value.code, *capsys.readouterr()))
+        ends.append(calendar_session("list", account, "--json", typed=f"{number}\n"))
 
-    assert ends[0][0] == 2
-    assert all(one in ends[0][2] for one in found), "whoever can't be asked is told the addresses"
-    assert "which calendars?" in ends[1][2]
-    for code, out, _ in ends[1:]:
-        assert code == 0
-        assert [one["title"] for one in json.loads(out)["conflicts"][0]["events"]] == ["Review", "Call"]
+    refused, asked, later = ends
+    assert refused.code == 2
+    assert all(one in refused.err for one in found), "whoever can't be asked is told the addresses"
+    assert "which calendars?" in asked.err
+    for said in (asked, later):
+        assert [one["title"] for one in said.json["conflicts"][0]["events"]] == ["Review", "Call"]

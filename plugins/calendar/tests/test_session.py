@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -35,10 +35,9 @@ from agentfw_memory import StrategyHubs
 from agentfw_plugins.plugin import CALENDAR
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
 
-from .events import event
+from .events import Calendar, IcsFile, event
 
 ROOT = Path(__file__).parents[3]
-IcsFile = Callable[..., Path]
 
 GROUP = """UID:group@lab
 DTSTART;TZID=Europe/Berlin:20261005T100000
@@ -56,11 +55,10 @@ LONG = "Call with Acme, about a contract whose name is so long that its line has
 JOE = ("ORGANIZER:mailto:joe@acme.example", "ATTENDEE;PARTSTAT=NEEDS-ACTION:mailto:ana@lab.example")
 CALL = event("call@acme", "20261123T0930Z", LONG, *JOE)
 DENTIST = event("dentist", "20261130T1030", "Dentist", "TRANSP:OPAQUE")
-Decided = Callable[..., Any]
 
 
 @pytest.fixture
-def decided(calendar: Decided) -> Decided:
+def decided(calendar: Calendar) -> Calendar:
     """What a session prints as JSON; what is answered is said in a file, if anything."""
     return lambda file, *words: calendar("decide", file, *words, answers=None)
 
@@ -71,9 +69,7 @@ def events(path: Path) -> list[tuple[Any, ...]]:
     return [(one.entry.uid, one.start, one.end, one.entry.title) for one in found.found]
 
 
-def test_declined_events_are_marked_and_nothing_else_is_changed(
-    decided: Decided, tmp_path: Path, ics_file: IcsFile
-) -> None:
+def test_declined_events_are_marked_and_nothing_else_is(decided: Calendar, tmp_path: Path, ics_file: IcsFile) -> None:
     path = ics_file(GROUP, CALL, DENTIST)
     before = path.read_bytes()
     (tmp_path / "answers.txt").write_text(f"# first the call\n{LONG}\na\n")
@@ -96,9 +92,7 @@ def test_declined_events_are_marked_and_nothing_else_is_changed(
     assert events(written) == events(path)
 
 
-def test_a_changed_date_of_a_series_is_marked_where_it_is_and_lines_end_as_they_did(
-    decided: Decided, ics_file: IcsFile
-) -> None:
+def test_a_changed_date_is_marked_where_it_is_and_lines_end_as_they_did(decided: Calendar, ics_file: IcsFile) -> None:
     date_of = "RECURRENCE-ID;TZID=Europe/Berlin:20261123T100000"
     path = ics_file(GROUP, f"UID:group@lab\n{date_of}\nDTSTART:20261123T093000Z\nDURATION:PT1H\nSUMMARY:Moved", CALL)
     path.write_bytes(path.read_bytes().replace(b"\r\n", b"\n").rstrip())
@@ -112,12 +106,10 @@ def test_a_changed_date_of_a_series_is_marked_where_it_is_and_lines_end_as_they_
 
 
 @pytest.mark.slow
-def test_what_was_answered_is_learned_and_not_asked_again(decided: Decided, tmp_path: Path, ics_file: IcsFile) -> None:
-    lunches = [
-        f"UID:l{n}\nDTSTART:202611{23 + n}T120000\nDURATION:PT1H\nSUMMARY:Lunch\nATTENDEE:mailto:bob@lab.example"
-        for n in range(7)
-    ]
-    forms = [f"UID:f{n}\nDTSTART:202611{23 + n}T120000\nDURATION:PT1H\nSUMMARY:Expenses" for n in range(7)]
+def test_what_was_answered_is_learned_and_not_asked_again(decided: Calendar, tmp_path: Path, ics_file: IcsFile) -> None:
+    noons = [f"202611{23 + n}T1200" for n in range(7)]
+    lunches = [event(f"l{noon}", noon, "Lunch", "ATTENDEE:mailto:bob@lab.example") for noon in noons]
+    forms = [event(f"f{noon}", noon, "Expenses") for noon in noons]
     first, second = ics_file(*lunches[:6], *forms[:6]), ics_file(*lunches, *forms, name="more.ics")
     assert decided(second, "--answers", os.devnull)["conflicts"] == [], "without an answer, nothing is decided"
     with StrategyHubs.open(tmp_path / "hub.db") as hubs:
@@ -152,7 +144,7 @@ def test_what_was_answered_is_learned_and_not_asked_again(decided: Decided, tmp_
     ],
 )
 def test_any_policy_of_the_benchmark_proposes_and_what_it_does_not_decide_is_left(
-    decided: Decided, ics_file: IcsFile, policy: Sequence[str], proposes: set[str]
+    decided: Calendar, ics_file: IcsFile, policy: Sequence[str], proposes: set[str]
 ) -> None:
     answer = decided(ics_file(GROUP, CALL, DENTIST), "--yes", "--policy", *policy)
 
@@ -163,7 +155,7 @@ def test_any_policy_of_the_benchmark_proposes_and_what_it_does_not_decide_is_lef
 
 
 def test_an_answer_that_is_none_is_told_with_its_line_and_the_others_are_kept(
-    decided: Decided, calendar_session: Callable[..., Any], ics_file: IcsFile
+    decided: Calendar, calendar_session: Calendar, ics_file: IcsFile
 ) -> None:
     path = ics_file(GROUP, CALL, DENTIST)
 
@@ -190,7 +182,7 @@ def test_an_answer_that_is_none_is_told_with_its_line_and_the_others_are_kept(
     ],
 )
 def test_what_cannot_be_done_is_refused(
-    decided: Decided, calendar_session: Callable[..., Any], ics_file: IcsFile, words: Sequence[str], message: str
+    calendar_session: Calendar, ics_file: IcsFile, words: Sequence[str], message: str
 ) -> None:
     path = ics_file(GROUP, CALL, DENTIST)
     before = path.read_bytes()
@@ -203,9 +195,7 @@ def test_what_cannot_be_done_is_refused(
     assert not path.with_name("my.decided.ics").exists()
 
 
-def test_a_second_session_goes_on_with_the_file_and_output_takes_the_given_one(
-    decided: Decided, ics_file: IcsFile
-) -> None:
+def test_a_second_session_goes_on_with_the_file_and_output_takes_another(decided: Calendar, ics_file: IcsFile) -> None:
     path = ics_file(GROUP, CALL, DENTIST)
 
     names = [decided(path, "--yes", *words)["outputs"][0] for words in ((), (), ("--output", "given.ics"))]
@@ -216,7 +206,7 @@ def test_a_second_session_goes_on_with_the_file_and_output_takes_the_given_one(
     assert whole[0] == whole[1] == whole[2]
 
 
-def test_a_bare_series_at_the_very_end_of_a_file_is_marked(decided: Decided, tmp_path: Path) -> None:
+def test_a_bare_series_at_the_very_end_of_a_file_is_marked(decided: Calendar, tmp_path: Path) -> None:
     path = tmp_path / "bare.ics"
     head = "ATTENDEE:mailto:ana@lab.example"
     events_of = [f"UID:{n}\nDTSTART:20261123T0{n}0000Z\nDURATION:PT2H\nRRULE:FREQ=WEEKLY\n{head}" for n in (8, 9)]
@@ -232,9 +222,7 @@ def test_a_bare_series_at_the_very_end_of_a_file_is_marked(decided: Decided, tmp
 
 
 @pytest.mark.slow
-def test_what_a_broken_file_says_cannot_command_the_terminal(
-    calendar_session: Callable[..., Any], ics_file: IcsFile
-) -> None:
+def test_what_a_broken_file_says_cannot_command_the_terminal(calendar_session: Calendar, ics_file: IcsFile) -> None:
     done = calendar_session("decide", ics_file("UID:1\nSUMMARY:\x1b]0;owned\x07\nDTSTART:never\x1b[2J"), "--yes")
 
     assert done.code == 0
@@ -260,27 +248,22 @@ class Typing(Console):
         return self.file.getvalue()
 
 
-def at_console(path: Path, folder: Path, *lines: str) -> str:
+def at_console(path: Path, *lines: str) -> str:
     """What is shown to somebody who types these lines in a session in the week of 2 November 2099."""
     console = Typing(*lines)
     found = Session.open([FileSource(path)], Wishes(since=date(2099, 11, 2)))
-    with PersonFile(folder / "hub.db", "ana@lab.example") as known:
+    with PersonFile(path.with_name("hub.db"), "ana@lab.example") as known:
         asyncio.run(found.play(LinearPolicy(), Terminal(found.home, found.texts, console), known))
     return console.text
 
 
-def test_the_day_of_the_clash_other_days_and_what_is_taken_back_are_told(ics_file: IcsFile, tmp_path: Path) -> None:
+def test_the_day_of_the_clash_other_days_and_what_is_taken_back_are_told(ics_file: IcsFile) -> None:
     leave = "UID:leave\nDTSTART;VALUE=DATE:20991105\nDTEND;VALUE=DATE:20991107\nSUMMARY:Annual leave"
     pair = (event("lunch", "20991109T1200", "Lunch"), event("call", "20991109T1230", "Call"))
 
-    text = at_console(
-        ics_file(leave, event("board", "20991106T1000", "Board meeting"), *pair),
-        tmp_path,
-        "a",
-        "u",
-        "Familie geht vor",
-        "q",
-    )
+    path = ics_file(leave, event("board", "20991106T1000", "Board meeting"), *pair)
+
+    text = at_console(path, "a", "u", "Familie geht vor", "q")
 
     assert "1 of 2   Fri 6 November 2099" in text
     assert "A  Thu 5 November to Fri 6 November  Annual leave" in text
@@ -342,9 +325,7 @@ def test_on_a_terminal_a_person_is_shown_everything_and_asked(ics_file: IcsFile)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kill", [pytest.param(signal.SIGINT, marks=pytest.mark.nightly), signal.SIGKILL])
-def test_a_session_that_is_cut_off_keeps_every_answer(
-    decided: Decided, ics_file: IcsFile, kill: signal.Signals
-) -> None:
+def test_a_session_that_is_killed_keeps_all_answers(decided: Calendar, ics_file: IcsFile, kill: signal.Signals) -> None:
     path = ics_file(GROUP, CALL, DENTIST)
     typed = Typed(path)
     typed.until("q stop, ? help)")
@@ -358,8 +339,7 @@ def test_a_session_that_is_cut_off_keeps_every_answer(
 
     assert code == (130 if kill == signal.SIGINT else -kill)
     assert not path.with_name("my.decided.ics").exists()
-    again = decided(path, "--yes")
-    first = again["conflicts"][0]
+    first = decided(path, "--yes")["conflicts"][0]
     assert (first["kept"], first["decided_before"]) == ("A", True)
 
 

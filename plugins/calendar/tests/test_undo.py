@@ -1,8 +1,7 @@
-"""What was decided can be taken back: the last session, one event, or everything. Edits of others stay."""
+"""What was decided holds for the whole series where the person says so, and can be taken back."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,125 @@ import pytest
 from agentfw_calendar.ics.ics_lines import FileLines
 from agentfw_calendar.ics.ics_marking import DECLINED, Mark, unmarked
 
-from .events import event
+from .events import Calendar, IcsFile, event
 
-IcsFile = Callable[..., Path]
-Calendar = Callable[..., Any]
+# In the far future, because nothing is proposed for what is past.
+WEEKLY, JOE = "RRULE:FREQ=WEEKLY", ("ORGANIZER;CN=Joe:mailto:joe@acme.example", "ATTENDEE:mailto:ana@lab.example")
+STANDUP = event("standup", "20991104T0900", "Standup", WEEKLY)
+CLIENT = event("client", "20991104T0930", "Call with Acme", WEEKLY, *JOE)
+
+
+def moved(event: str, day: int, line: str) -> str:
+    date = f"TZID=Europe/Berlin:209911{day}T"
+    return f"UID:{event}\nRECURRENCE-ID;{date}093000\nDTSTART;{date}{line}"
+
+
+@pytest.fixture
+def decide(calendar: Calendar) -> Calendar:
+    """Run a session over weeks of November 2099 with these answers, and return its record."""
+
+    def call(path: Path, answers: str, first: str = "2099-11-02", days: int = 14, code: int = 0) -> Any:
+        return calendar("decide", path, "--days", days, answers=answers, since=first, code=code)
+
+    return call
+
+
+@pytest.mark.parametrize("answer", ["b series", "b, this series", "b immer", "b always: they pay", "b toujours"])
+def test_a_decision_for_a_series_holds_in_later_weeks_too(decide: Calendar, ics_file: IcsFile, answer: str) -> None:
+    path = ics_file(STANDUP, CLIENT)
+
+    first = decide(path, f"{answer}\n")
+    later = decide(path, "", "2099-11-16")
+
+    assert [one["kept"] for one in first["conflicts"]] == ["B", "B"]
+    assert [one["decided_before"] for one in later["conflicts"]] == [True, True]
+    assert Path(later["outputs"][0]).read_text().count(DECLINED) == 4
+
+
+def test_keep_both_declines_nothing_and_is_not_asked_again(decide: Calendar, ics_file: IcsFile) -> None:
+    path = ics_file(STANDUP, CLIENT)
+
+    decide(path, "both\nboth series\n")
+    later = decide(path, "", days=28)
+
+    assert [(one["kept"], one["both"], one["decided_before"]) for one in later["conflicts"]] == [("", True, True)] * 4
+    assert later["declined"] == 0
+
+
+def test_a_date_unlike_the_others_is_asked_about_and_replaces_no_decision(decide: Calendar, ics_file: IcsFile) -> None:
+    decide(ics_file(STANDUP, CLIENT), "b always\n")
+    retitled = moved("client", 18, "093000\nDURATION:PT1H\nSUMMARY:Crisis call with Acme")
+    later = moved("client", 25, "091500\nDURATION:PT1H\nSUMMARY:Call with Acme")
+
+    answer = decide(ics_file(STANDUP, CLIENT, retitled, later), "a always\ns\n", "2099-11-16")
+    others = decide(ics_file(STANDUP, CLIENT), "", "2099-12-07", 7)
+
+    assert [(one["decided_before"], one["kept"]) for one in others["conflicts"]] == [(True, "B")]
+    assert [one["decided_before"] for one in answer["conflicts"]] == [False, False]
+    changed = [words for one in answer["conflicts"] for words in one["changed"]]
+    assert '"Call with Acme" is now called "Crisis call with Acme"' in changed
+    assert "Call with Acme is on Wed 25 November, 09:15, unlike the date that you decided about" in changed
+
+
+def test_always_holds_for_new_events_of_the_same_titles_and_not_for_others(decide: Calendar, ics_file: IcsFile) -> None:
+    single = [one.replace("\nRRULE:FREQ=WEEKLY", "") for one in (STANDUP, CLIENT)]
+    next_week = [one.replace("UID:", "UID:new-").replace("20991104", "20991111") for one in single]
+    other = next_week[1].replace("joe@acme", "mia@acme")
+    decide(ics_file(*single), "b always\n")
+
+    same = decide(ics_file(*next_week), "")
+    different = decide(ics_file(next_week[0], other), "")
+
+    assert [one["decided_before"] for one in same["conflicts"]] == [True]
+    assert different["conflicts"] == [], "asked, and nobody answers"
+
+
+def test_one_draft_for_a_series_and_none_in_later_sessions_or_for_the_past(decide: Calendar, ics_file: IcsFile) -> None:
+    path = ics_file(STANDUP, CLIENT)
+    first = decide(path, "a series\n")
+    later = decide(path, "", "2099-11-16")
+
+    past = [one.replace("\nRRULE:FREQ=WEEKLY", "").replace("2099", "2020") for one in (STANDUP, CLIENT)]
+    long_ago = decide(ics_file(*past), "a\n", "2020-11-02")
+
+    (draft,) = first["other_times"]
+    assert draft["message"].count("Call with Acme") == 1
+    assert len(draft["dates"]) == 2
+    assert (later["declined"], later["other_times"]) == (2, [])
+    assert (long_ago["declined"], long_ago["other_times"]) == (1, [])
+
+
+def test_moving_the_series_asks_for_a_time_that_is_free_every_week(decide: Calendar, ics_file: IcsFile) -> None:
+    busy = event("x", "20991111T1000", "Visit", length="PT2H")
+
+    answer = decide(ics_file(STANDUP, CLIENT, busy), "a move\n", days=12)
+
+    (draft,) = answer["other_times"]
+    assert "Could we move the series to Wednesday, 4 November, 12:00" in draft["message"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [("b always on time", '"always" may be how far it holds'), ("b series", "none of these is part of a series")],
+)
+def test_what_is_unclear_is_asked_for_again(decide: Calendar, ics_file: IcsFile, answer: str, said: str) -> None:
+    single = [one.replace("\nRRULE:FREQ=WEEKLY", "") for one in (STANDUP, CLIENT)]
+
+    assert said in decide(ics_file(*single), f"{answer}\n", code=2)
+    (reasoned, *_) = decide(ics_file(STANDUP, CLIENT), "b: series\n")["conflicts"]
+    assert not reasoned["scope"], "behind a colon it is a reason"
+
+
+def test_undoing_one_date_of_a_series_keeps_the_others(decide: Calendar, calendar: Calendar, ics_file: IcsFile) -> None:
+    path = ics_file(STANDUP, CLIENT)
+    decide(path, "b series\n")
+
+    calendar("undo", "Standup", "--on", "2099-11-11")
+
+    assert [one["decided_before"] for one in decide(path, "s\n", days=28)["conflicts"]] == [True, False, True, True]
+
+
+# -- undo: the last session, one event, or everything; edits of others stay --------------------------------------------
 
 GROUP = """UID:group
 DTSTART;TZID=Europe/Berlin:20261123T100000
@@ -28,15 +142,12 @@ ACTION:DISPLAY
 TRIGGER:-PT15M
 END:VALARM"""
 MORE = ("TRANSP:OPAQUE", "SEQUENCE:4", "X-SOMETHING:of another program")
-CALL = event(
-    "call", "20261123T0930Z", "Call with Acme", *MORE, "ATTENDEE;PARTSTAT=NEEDS-ACTION;CN=Ana:mailto:ana@lab.example"
-)
+ANA = "ATTENDEE;PARTSTAT=NEEDS-ACTION;CN=Ana:mailto:ana@lab.example"
+CALL = event("call", "20261123T0930Z", "Call with Acme", *MORE, ANA)
 DENTIST = event("dentist", "20261130T1030", "Dentist")
 
 
-def test_undo_restores_the_file_byte_for_byte_and_the_conflicts_are_asked_again(
-    calendar: Calendar, ics_file: IcsFile
-) -> None:
+def test_undo_restores_the_file_byte_for_byte_and_asks_again(calendar: Calendar, ics_file: IcsFile) -> None:
     path = ics_file(GROUP, CALL, DENTIST)
     decided = Path(calendar("decide", path, answers="a\nb\n")["outputs"][0])
     assert decided.read_bytes() != path.read_bytes()
@@ -52,9 +163,8 @@ def test_undo_restores_the_file_byte_for_byte_and_the_conflicts_are_asked_again(
 
 
 def test_an_event_right_behind_a_series_is_restored_by_itself(calendar: Calendar, ics_file: IcsFile) -> None:
-    path = ics_file(
-        GROUP, CALL, event("lunch", "20261123T0945Z", "Lunch")
-    )  # the declined date of the group is written between the two
+    # The declined date of the group is written between the two.
+    path = ics_file(GROUP, CALL, event("lunch", "20261123T0945Z", "Lunch"))
     decided = Path(calendar("decide", path, answers="Lunch\n")["outputs"][0])
     assert decided.read_text().count(DECLINED) == 2
 
@@ -63,9 +173,7 @@ def test_an_event_right_behind_a_series_is_restored_by_itself(calendar: Calendar
     assert decided.read_bytes() == path.read_bytes()
 
 
-def test_one_event_or_the_last_session_is_undone_and_the_others_stay_declined(
-    calendar: Calendar, ics_file: IcsFile
-) -> None:
+def test_one_event_or_the_last_session_is_undone_and_others_are_not(calendar: Calendar, ics_file: IcsFile) -> None:
     path = ics_file(GROUP, CALL, DENTIST)
     decided = Path(calendar("decide", path, answers="a\nb\n")["outputs"][0])
 

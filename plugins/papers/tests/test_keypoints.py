@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,15 +41,11 @@ class Model:
 
 
 def judged(model: Model, *attempts: Attempt, **settings: Any) -> list[Any]:
-    judge = KeypointJudge(model, name="judge", **settings)
-
-    async def all_of_them() -> list[Any]:
+    async def all_of_them(judge: KeypointJudge) -> list[Any]:
         return [await judge.judge(one) for one in attempts]
 
-    try:
-        return asyncio.run(all_of_them())
-    finally:
-        judge.close()
+    with closing(KeypointJudge(model, **{"name": "judge", **settings})) as judge:
+        return asyncio.run(all_of_them(judge))
 
 
 @pytest.mark.parametrize(
@@ -76,15 +73,8 @@ def test_an_unusable_answer_is_asked_for_again_and_then_a_failure(bad: str, reas
 
 
 def test_another_task_user_point_head_scale_or_judge_is_another_question(tmp_path: Path) -> None:
-    one, settings = attempt(), {"heads": ("procedure", "personal"), "scale": 5, "name": "judge"}
+    one, settings = attempt(), {"heads": ("procedure", "personal"), "scale": 5, "cache": tmp_path / "marks.db"}
     model = Model(json.dumps({"points": [2, 1, 0], "marks": {"procedure": 4, "personal": 0}}))
-
-    async def ask(other: Attempt, **changed: Any) -> Any:
-        judge = KeypointJudge(model, cache=tmp_path / "marks.db", **{**settings, **changed})
-        try:
-            return await judge.judge(other)
-        finally:
-            judge.close()
 
     for other, changed in (
         (one, {}),
@@ -98,16 +88,15 @@ def test_another_task_user_point_head_scale_or_judge_is_another_question(tmp_pat
         (one, {"name": "another judge"}),
     ):
         before = len(model.asked)
-        first, again = (asyncio.run(ask(other, **changed)) for _ in range(2))
+        first, again = (judged(model, other, **{**settings, **changed}) for _ in range(2))
         assert len(model.asked) == before + 1, (other, changed)
         assert first == again
-        assert first.marks == {"procedure": 4, "personal": 0}
+        assert [found.marks for found in first] == [{"procedure": 4, "personal": 0}]
 
-    rubric = RubricJudge(model, name="judge", cache=tmp_path / "marks.db", retries=0)
     before = len(model.asked)
-    asyncio.run(rubric.judge([one.messages]))
+    with closing(RubricJudge(model, name="judge", cache=tmp_path / "marks.db", retries=0)) as rubric:
+        asyncio.run(rubric.judge([one.messages]))
     assert len(model.asked) == before + 1, "the judges may share a file"
-    rubric.close()
 
 
 def test_no_text_of_anybody_can_leave_its_tags() -> None:
@@ -121,9 +110,8 @@ def test_no_text_of_anybody_can_leave_its_tags() -> None:
     content = model.asked[-1][1]["content"]
     (key,) = set(re.findall(r"^<attempt-(\w+)>$", content, re.M))
     assert key not in keys
-    assert [tag for tag, own in re.findall(r"^</?(\w+)-(\w+)>$", content, re.M) if own == key] == [
-        tag for tag in ("task", "profile", "attempt", "points") for _ in "<>"
-    ]
+    tags = [tag for tag, own in re.findall(r"^</?(\w+)-(\w+)>$", content, re.M) if own == key]
+    assert tags == [tag for tag in ("task", "profile", "attempt", "points") for _ in "<>"]
     assert len(content.split(f"<attempt-{key}>\n")[1].split(f"\n</attempt-{key}>")[0].splitlines()) == 1
 
 
@@ -142,8 +130,7 @@ def strict(moment: Moment) -> Iterator[str]:
 
 
 def episodes(count: int) -> list[Episode]:
-    env = Assistant()
-    tasks = env.tasks(count, 7, "test")
+    tasks = Assistant().tasks(count, 7, "test")
     return [asyncio.run(Engagement(Assistant(), PolicyAgent(ScriptedPolicy())).run(task)) for task in tasks]
 
 

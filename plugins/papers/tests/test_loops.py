@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -59,21 +60,17 @@ def spec(**more: Any) -> LoopSpec:
     return LoopSpec.model_validate({**SPEC, **more})
 
 
-def host() -> Host:
-    return Host.load()
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
     """A loop of two variants that was not disturbed."""
     folder = tmp_path_factory.mktemp("loops") / "whole"
-    return folder, Loop.at(folder, spec(rounds=1).chosen(["P0"]), 1).do(host())
+    return folder, Loop.at(folder, spec(rounds=1).chosen(["P0"]), 1).do(Host.load())
 
 
 @pytest.mark.nightly
 def test_a_loop_that_is_interrupted_anywhere_goes_on_and_has_the_same_table(tmp_path: Path) -> None:
     chosen = spec().chosen(["P0"])
-    whole = Loop.at(tmp_path / "whole", chosen, 1).do(host())
+    whole = Loop.at(tmp_path / "whole", chosen, 1).do(Host.load())
     phases = []
 
     def stop(text: str, done: int, of: int) -> None:
@@ -82,11 +79,9 @@ def test_a_loop_that_is_interrupted_anywhere_goes_on_and_has_the_same_table(tmp_
             raise KeyboardInterrupt
 
     for _ in range(20):
-        try:
-            again = Loop.at(tmp_path / "again", chosen, 1).do(host(), stop)
+        with suppress(KeyboardInterrupt):
+            again = Loop.at(tmp_path / "again", chosen, 1).do(Host.load(), stop)
             break
-        except KeyboardInterrupt:
-            continue
 
     assert phases == [
         *("Full-1 round 1 live", "Full-1 round 1 train", "Full-1 round 2 live", "Full-1 round 2 train", "Full-1 exam"),
@@ -103,9 +98,8 @@ def test_a_loop_that_is_interrupted_anywhere_goes_on_and_has_the_same_table(tmp_
 def test_cells_side_by_side_have_the_same_table(tmp_path: Path, whole: tuple[Path, Result]) -> None:
     told: list[tuple[int, int]] = []
 
-    result = Loop.at(tmp_path, spec(rounds=1).chosen(["P0"]), 1).do(
-        host(), lambda text, done, of: told.append((done, of)), jobs=2
-    )
+    loop = Loop.at(tmp_path, spec(rounds=1).chosen(["P0"]), 1)
+    result = loop.do(Host.load(), lambda text, done, of: told.append((done, of)), jobs=2)
 
     assert result.to_record() == whole[1].to_record()
     assert told == [(0, 2), (1, 2), (2, 2)]
@@ -116,7 +110,7 @@ def test_a_variant_can_be_another_exam_of_what_a_variant_learned(tmp_path: Path,
     shutil.copytree(whole[0], tmp_path / "loop")
     before = sorted(path.name for path in (tmp_path / "loop/cells/P0-1").iterdir())
 
-    Loop.at(tmp_path / "loop", spec(rounds=1).chosen(["twice"]), 1).do(host())
+    Loop.at(tmp_path / "loop", spec(rounds=1).chosen(["twice"]), 1).do(Host.load())
 
     assert sorted(path.name for path in (tmp_path / "loop/cells/P0-1").iterdir()) == before
     assert sorted(path.name for path in (tmp_path / "loop/cells/twice-1").iterdir()) == ["exam", "exam-store"]
@@ -148,7 +142,7 @@ def test_a_user_is_forgotten_everywhere(tmp_path: Path, whole: tuple[Path, Resul
     left = [path for path in folder.rglob("*") if path.is_file() and _names(path.read_bytes(), user)]
     assert left == []
     assert 0 < len(played.read_text().splitlines()) <= before
-    again = forget(folder, user, host())
+    again = forget(folder, user, Host.load())
     assert again.empty
     assert [row["variant"] for row in json.loads((folder / "table.json").read_text())["rows"]] == ["Full", "P0"]
 
@@ -159,16 +153,14 @@ def _names(data: bytes, user: str) -> bool:
 
 
 @pytest.mark.slow
-def test_nothing_is_forgotten_of_data_elsewhere_or_in_a_loop_that_is_not_complete(
-    tmp_path: Path, whole: tuple[Path, Result]
-) -> None:
+def test_nothing_is_forgotten_of_data_elsewhere_or_in_a_broken_loop(tmp_path: Path, whole: tuple[Path, Result]) -> None:
     shutil.copytree(whole[0], tmp_path / "loop")  # its runs still name the stores of the original
 
     with pytest.raises(UsageError, match="memory skillgraph has its data in"):
-        forget(tmp_path / "loop", "train 1", host())
+        forget(tmp_path / "loop", "train 1", Host.load())
     next((tmp_path / "loop/cells/P0-1/exam").glob("*/summary.json")).unlink()
     with pytest.raises(UsageError, match="is not complete"):
-        forget(tmp_path / "loop", "train 1", host())
+        forget(tmp_path / "loop", "train 1", Host.load())
 
 
 COMMAND = """
@@ -193,7 +185,7 @@ def test_a_loop_that_is_killed_has_the_same_table(tmp_path: Path, whole: tuple[P
             time.sleep(0.002)
         process.kill()
         assert process.wait() == -signal.SIGKILL
-    again = Loop.at(killed, chosen, 1).do(host())
+    again = Loop.at(killed, chosen, 1).do(Host.load())
 
     assert again.to_record() == whole[1].to_record()
     assert json.loads((killed / "table.json").read_text()) == json.loads((whole[0] / "table.json").read_text())
@@ -216,11 +208,11 @@ def test_a_wrong_variant_or_contrast_is_an_error_before_anything_is_played() -> 
     wrong = {"about": "a typo", "set": ["memory.skillgraph.ablatoin=A1"]}
 
     with pytest.raises(SettingsError, match=r"variant X, live.*ablatoin"):
-        spec(variants={**SPEC["variants"], "X": wrong}).check(host())
+        spec(variants={**SPEC["variants"], "X": wrong}).check(Host.load())
     with pytest.raises(SettingsError, match='no variant "A2"') as refused:
         spec().chosen(["A2"])
     assert "A1" in refused.value.fix
-    spec().check(host())
+    spec().check(Host.load())
     with pytest.raises(ValueError, match=r'names "Ful".*did you mean "Full"'):
         spec(contrasts={"wrong": {"about": "a typo", "plus": ["Ful"], "minus": ["A1"]}})
     assert spec().chosen(["A1"]).contrasts == {}
@@ -258,11 +250,8 @@ def test_variants_are_compared_user_by_user() -> None:
     users = {f"user {number}": [0.1 * number, 0.1 * number + 0.2] for number in range(8)}
     worse = {user: [value - 0.05 for value in some] for user, some in users.items()}
 
-    full, same, less = table(
-        {"Full": records(users), "same": records(users), "less": records(worse)},
-        {"Full": "", "same": "", "less": ""},
-        ["judge"],
-    )
+    played = {"Full": records(users), "same": records(users), "less": records(worse)}
+    full, same, less = table(played, dict.fromkeys(played, ""), ["judge"])
 
     assert full.differences == {}
     assert same.differences["judge"].difference.estimate == 0

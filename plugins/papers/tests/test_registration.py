@@ -48,13 +48,11 @@ def test_every_spec_that_ships_has_a_name_and_every_loop_can_be_done() -> None:
 def test_agentfw_knows_what_to_install_for_each_name() -> None:
     offered = {kind: {offer.component.name for offer in ALONE.components(kind)} for kind in KINDS}
     offered["spec"] = set(ALONE.specs())
-    offered["command"] = {
-        entry.name for entry in entry_points("agentfw.commands") if entry.distribution == "agentfw-papers"
-    }
+    commands = entry_points("agentfw.commands")
+    offered["command"] = {entry.name for entry in commands if entry.distribution == "agentfw-papers"}
 
-    assert {what: set(names) for what, names in PAPERS.offers.items()} == {
-        what: names for what, names in offered.items() if names
-    }
+    known = {what: set(names) for what, names in PAPERS.offers.items()}
+    assert known == {what: names for what, names in offered.items() if names}
 
 
 # What a component can't be checked without; its own tests run the same checks.
@@ -105,9 +103,7 @@ def test_a_component_keeps_its_promises(kind: str, name: str, check: CheckFuncti
 @pytest.mark.parametrize(
     ("name", "world"), [("tiny-assistant", "assistant"), ("merchant", "merchant"), ("merchant-tiny", "merchant")]
 )
-def test_most_groups_of_a_training_that_is_called_parpo_are_judged_by_an_anchor(
-    tmp_path: Path, name: str, world: str
-) -> None:
+def test_most_groups_of_a_training_called_parpo_are_judged_by_an_anchor(tmp_path: Path, name: str, world: str) -> None:
     # Which users come back depends on the spec alone, so a planner can play in place of a language model.
     planner = f"{world}-linear"
     settings = {"environment.style": "full", "samples": 2, "evaluation.tasks": 1}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from command_line import agentfw, install, quick
+from command_line import Agentfw, agentfw, install, quick
 
 from agentfw.testing import fresh_host
 
@@ -23,6 +24,23 @@ def later() -> Callable[[], None]:
         digest_of_files.cache_clear()
 
     return forget
+
+
+@pytest.fixture
+def nothing_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What tests write is trusted everywhere else."""
+    monkeypatch.delenv("AGENTFW_TRUST")
+
+
+@pytest.fixture
+def spec_of(agentfw: Agentfw) -> Callable[..., Any]:
+    """The resolved spec of the run or the training that these words make."""
+
+    def resolved(*words: str) -> Any:
+        run = agentfw(*words, "--json").ok.json["folder"]
+        return agentfw("runs", "show", run, "--json").json["about"]["spec"]
+
+    return resolved
 
 
 @pytest.fixture

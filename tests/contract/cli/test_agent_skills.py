@@ -30,24 +30,20 @@ def decide(request):
 """
 
 
-@pytest.fixture(autouse=True)
-def _nothing_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("AGENTFW_TRUST")
+pytestmark = pytest.mark.usefixtures("nothing_is_trusted")
 
 
 @pytest.fixture
 def skills(tmp_path: Path) -> Path:
     """Two skills, one with a file beside it. The description of one has a colon, which is no YAML."""
-    letters, forms = tmp_path / "skills" / "letters", tmp_path / "skills" / "forms"
-    letters.mkdir(parents=True)
-    forms.mkdir()
-    (letters / "SKILL.md").write_text(
-        "---\nname: letters\ndescription: Writes letters: formal ones\n---\nSee start.txt.\n"
-    )
-    (letters / "start.txt").write_text("Dear NAME,")
-    (forms / "SKILL.md").write_text(
-        "---\nname: forms\ndescription: Fills in forms\nmetadata:\n  owner: ben\n---\nUse blue ink.\n"
-    )
+    for name, head, text in (
+        ("letters", "description: Writes letters: formal ones", "See start.txt."),
+        ("forms", "description: Fills in forms\nmetadata:\n  owner: ben", "Use blue ink."),
+    ):
+        folder = tmp_path / "skills" / name
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_text(f"---\nname: {name}\n{head}\n---\n{text}\n")
+    (tmp_path / "skills" / "letters" / "start.txt").write_text("Dear NAME,")
     return tmp_path / "skills"
 
 
@@ -57,8 +53,7 @@ def play(agentfw: Agentfw, tmp_path: Path) -> Callable[..., list[str]]:
 
     def played(calls: list[Any], *words: str) -> list[str]:
         (tmp_path / "asking.py").write_text(ASKING.format(wanted=calls))
-        answer = agentfw("run", "inbox", "--episodes", "1", "--policy", "./asking.py", *words)
-        assert answer.code == 0, answer.err
+        assert agentfw("run", "inbox", "--episodes", "1", "--policy", "./asking.py", *words).ok
         told: list[str] = json.loads((tmp_path / "told.json").read_text())["told"]
         return told
 
@@ -71,9 +66,7 @@ def test_a_strangers_skill_is_refused_by_name_until_it_is_approved_and_again_whe
     run = ("run", "inbox", "--skill", "skills", "--episodes", "1")
     in_the_spec = ("run", "inbox", "--tool", "skills", "--set", 'tool.skills.folders=["skills"]')
     for words in (run, in_the_spec, ("chat", "--skill", "skills"), ("serve", "--skill", "skills")):
-        refused = agentfw(*words)
-        assert refused.code == 2
-        assert "agentfw trust skills" in refused.err
+        assert "agentfw trust skills" in agentfw(*words).told(2)
     assert not (tmp_path / "runs").exists()
 
     assert agentfw("trust", "skills").code == 0
@@ -173,20 +166,15 @@ def test_skills_that_a_distribution_ships_are_used_by_name_and_need_no_approval(
 def test_a_broken_skill_is_named(agentfw: Agentfw, skills: Path, text: str, words: str) -> None:
     (skills / "forms" / "SKILL.md").write_text(text)
 
-    run = agentfw("run", "inbox", "--skill", "skills", "--yes")
+    assert words in agentfw("run", "inbox", "--skill", "skills", "--yes").told(2)
     imported = agentfw("memory", "import", "skills", "skills", "--owner", "ana", "--yes")
-
-    assert (run.code, imported.code) == (2, 2)
-    assert words in run.err
-    assert "forms/SKILL.md" in imported.err
+    assert "forms/SKILL.md" in imported.told(2)
 
 
 # -- to and from the skill graph ---------------------------------------------------------------------------------------
 
 
-def test_skills_go_into_the_graph_and_come_back_with_what_it_knows_of_them(
-    agentfw: Agentfw, skills: Path, tmp_path: Path
-) -> None:
+def test_skills_go_into_the_graph_and_back_with_what_it_knows(agentfw: Agentfw, skills: Path, tmp_path: Path) -> None:
     assert agentfw("memory", "import", "skills", "skills", "--owner", "ana").code == 2  # nobody has approved it
     assert agentfw("memory", "import", "skills", "skills", "--owner", "ana", "--yes").code == 0
     assert agentfw("memory", "import", "skills", "skills", "--owner", "ana").code == 0  # adds nothing
@@ -206,9 +194,7 @@ def test_skills_go_into_the_graph_and_come_back_with_what_it_knows_of_them(
     assert (tmp_path / "again" / "forms" / "SKILL.md").read_text() == written
 
 
-def test_only_what_was_reviewed_as_it_is_now_is_written_with_its_history_and_its_uses(
-    agentfw: Agentfw, tmp_path: Path
-) -> None:
+def test_only_what_was_reviewed_as_it_is_now_is_written_with_its_history(agentfw: Agentfw, tmp_path: Path) -> None:
     add = ("memory", "add", "--owner", "ana", "--scenario", "lunch", "--tool", "mail", "--json")
     skill = agentfw(*add, "Never move lunch").json["id"]
     agentfw(*add, "Never call before nine")

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
@@ -98,15 +99,12 @@ def start(tmp_path: Path, install: Callable[..., None]) -> Iterator[Start]:
     running: list[subprocess.Popen[str]] = []
 
     def begin(*words: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "agentfw", *words, "--set", "max_events=1000000000"]
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
+        # In the background of a script SIGINT is ignored, and a child would inherit that.
+        heeds = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
         process = subprocess.Popen(
-            [sys.executable, "-m", "agentfw", *words, "--set", "max_events=1000000000"],
-            env={**os.environ, "PYTHONPATH": str(tmp_path / "site")},
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            # In the background of a script SIGINT is ignored, and a child would inherit that.
-            preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+            command, env=environment, cwd=tmp_path, stdout=PIPE, stderr=PIPE, text=True, preexec_fn=heeds
         )
         running.append(process)
         while not (tmp_path / "busy").exists():

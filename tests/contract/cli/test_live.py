@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from command_line import SITE
 
 pty = pytest.importorskip("pty", reason="Windows has no pseudo-terminals")
 
-SITE = Path(__file__).parents[2] / "site"
 TRAINING = (
     *("train", "bandit", "--policy", "biased", "--optimizer", "centred", "--learner", "bias", "--updates", "4"),
     *("--set", "tasks=2", "--set", "evaluation.tasks=3", "--set", "evaluation.every=2", "--set", "policy.pause=0.01"),
@@ -29,13 +29,9 @@ def on_terminal(folder: Path, columns: int, words: tuple[str, ...] = WORDS, **en
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     inherited = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR")}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "agentfw_cli.main", *words],
-        stdout=subprocess.DEVNULL,
-        stderr=theirs,
-        cwd=folder,
-        env={**inherited, "PYTHONPATH": str(SITE), "TERM": "xterm", **environment},
-    )
+    command = [sys.executable, "-m", "agentfw_cli.main", *words]
+    variables = {**inherited, "PYTHONPATH": str(SITE), "TERM": "xterm", **environment}
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs, cwd=folder, env=variables)
     os.close(theirs)
     written = b""
     try:

@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import SITE, Agentfw
-
-Install = Callable[..., None]
+from command_line import SITE, Agentfw, Install
 
 TEA = """
 import click
@@ -39,21 +37,25 @@ def test_a_command_of_a_plugin_is_listed_and_called_and_a_broken_one_breaks_no_o
     assert "tea from agentfw-tea" in " ".join(agentfw(*group, "--help").out.split())
     assert agentfw(*group, "tea", "--cups", "3").out == "3 cups\n"
     assert agentfw(*group, "tea", "--cups", "many").code == 2
-    slip, broken = agentfw(*group, "teaa"), agentfw(*group, "bomb")
-    assert (slip.code, 'did you mean "tea"?' in slip.err) == (2, True)
-    assert broken.code == 3
-    assert "agentfw-bomb 1.0.0 can't be imported: RuntimeError: boom" in broken.err
-    assert "pip install --upgrade agentfw-bomb" in broken.err
+    assert 'did you mean "tea"?' in agentfw(*group, "teaa").told(2)
+    broken = agentfw(*group, "bomb").told(3)
+    assert "agentfw-bomb 1.0.0 can't be imported: RuntimeError: boom" in broken
+    assert "pip install --upgrade agentfw-bomb" in broken
     assert "tea" not in agentfw("data", "check", "--help").out
+
+
+def test_a_bare_command_helps(agentfw: Agentfw) -> None:
+    for words in ([], ["runs"], ["plugins"]):
+        answer = agentfw(*words)
+
+        assert answer.ok.out.startswith(" ".join(["Usage: agentfw", *words]))
+        assert answer.err == ""
 
 
 def test_what_is_no_command_is_told(agentfw: Agentfw, install: Install) -> None:
     install("agentfw-odd", "[agentfw.commands]\nodd = agentfw_odd:odd\n", "odd = 3")
 
-    answer = agentfw("odd")
-
-    assert answer.code == 3
-    assert "is no click command but int" in answer.err
+    assert "is no click command but int" in agentfw("odd").told(3)
 
 
 def test_a_plugin_that_is_left_out_has_no_command(agentfw: Agentfw, install: Install, monkeypatch: Any) -> None:
@@ -62,19 +64,14 @@ def test_a_plugin_that_is_left_out_has_no_command(agentfw: Agentfw, install: Ins
     for names in ("agentfw-bomb", "bomb", "all"):
         with monkeypatch.context() as changed:
             changed.setenv("AGENTFW_DISABLE_PLUGINS", names)
-            answer = agentfw("bomb")
-            assert answer.code == 3
-            assert "is disabled by AGENTFW_DISABLE_PLUGINS" in answer.err
+            assert "is disabled by AGENTFW_DISABLE_PLUGINS" in agentfw("bomb").told(3)
     Path("agentfw.toml").write_text("[plugins]\nallow = []\n")
-    answer = agentfw("bomb")
-    assert answer.code == 3
-    assert "isn't allowed by" in answer.err
+    assert "isn't allowed by" in agentfw("bomb").told(3)
 
 
 def test_a_plugin_is_made_installed_and_checked(agentfw: Agentfw, monkeypatch: Any, tmp_path: Path) -> None:
     made = agentfw("plugins", "new", "agentfw-cups", "--kind", "reward")
-    assert made.code == 0
-    assert "agentfw plugins check cups" in made.err
+    assert "agentfw plugins check cups" in made.told(0)
     for line in made.out.splitlines():
         assert Path(line).is_file()
     # What `pip install -e` would do.
@@ -85,10 +82,7 @@ def test_a_plugin_is_made_installed_and_checked(agentfw: Agentfw, monkeypatch: A
     (dist_info / "entry_points.txt").write_text("[agentfw]\ncups = agentfw_cups.plugin\n")
     monkeypatch.syspath_prepend(str(folder))
 
-    checked = agentfw("plugins", "check", "cups")
-
-    assert checked.code == 0, checked.out + checked.err
-    assert "promises kept" in checked.out
+    assert "promises kept" in agentfw("plugins", "check", "cups").ok.out
 
 
 @pytest.fixture

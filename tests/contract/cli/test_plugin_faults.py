@@ -3,15 +3,48 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_line import Agentfw
-
-Install = Callable[..., None]
+from command_line import Agentfw, Install
 
 HEAD = "import agentfw\nfrom agentfw import Component, hookimpl\n"
+
+
+@pytest.mark.slow
+def test_a_broken_plugin_ends_with_3_when_selected(agentfw: Agentfw, quick: tuple[str, ...], install: Install) -> None:
+    install("agentfw-broken", "[agentfw]\nbroken = agentfw_broken\n", "raise SystemExit(0)")
+
+    unselected = agentfw(*quick)
+    selected = agentfw(*quick, "--plugin", "agentfw-broken")
+    as_component = agentfw(*quick, "--memory", "broken")
+
+    assert "plugin: plugin broken of agentfw-broken 1.0.0" in unselected.told(0)
+    assert "error: plugin broken of agentfw-broken 1.0.0" in selected.told(3)
+    assert "agentfw-broken 1.0.0 tried to end Python" in as_component.told(3)
+    assert agentfw(*quick, "--strict-plugins").code == 3
+    assert agentfw(*quick, "--strict-plugins", "--no-plugin", "broken").ok
+    assert agentfw("doctor").code == 3
+    listed = agentfw("plugins", "list").ok
+    assert "failed" in listed.out
+    assert "broken" not in listed.err, "the table says it already"
+
+
+def test_a_plugin_that_fails_in_a_run_ends_with_3_says_how_to_go_on_and_is_traced_with_debug(
+    agentfw: Agentfw, quick: tuple[str, ...]
+) -> None:
+    fails = (*quick, "--set", "environment.outcome=raise")
+
+    answer = agentfw(*fails)
+    with pytest.raises(Exception, match="out of joint") as caught:
+        agentfw(*fails, "--runs", "others", "--debug")
+
+    run = next(Path("runs").iterdir()).name
+    assert answer.out == ""
+    assert "ValueError: the world is out of joint" in answer.told(3)
+    assert f"then resume: agentfw runs resume {run}" in answer.err
+    assert isinstance(caught.value.__cause__, ValueError)
+
 
 WORLD = """
 from agentfw import Environment, action
@@ -35,9 +68,8 @@ def agentfw_environments(): return [Component("odd", "agentfw_world:Odd", "Odd")
 def test_a_headline_that_is_not_in_the_outcome_is_left_blank(agentfw: Agentfw, install: Install) -> None:
     install("agentfw-world", "[agentfw]\nworld = agentfw_world\n", HEAD + WORLD)
 
-    answer = agentfw("run", "odd", "--episodes", "2")
+    answer = agentfw("run", "odd", "--episodes", "2").ok
 
-    assert answer.code == 0, answer.err
     cells = {line.split()[0]: line.split()[1:] for line in answer.out.splitlines() if line}
     assert cells["scripted"] == ["1.00"]
     assert cells["nobody"][0] == "0.00"
@@ -86,19 +118,16 @@ def test_what_a_plugin_offers_is_taken_or_refused_by_its_name(
 
     answer = agentfw("run", "inbox", "--episodes", "1", *words.split())
 
-    assert (answer.code, told in answer.err) == (code, True), answer.err
+    assert told in answer.told(code)
     assert code != 2 or "runs resume" not in answer.err, "resuming can't mend it"
 
 
-def test_two_rewards_that_share_a_component_are_refused_before_anything_is_played(
-    agentfw: Agentfw, install: Install
-) -> None:
+def test_two_rewards_that_share_a_component_are_refused_before_a_start(agentfw: Agentfw, install: Install) -> None:
     install("agentfw-clock", "[agentfw]\nclock = agentfw_clock\n", HEAD + CLOCK)
 
     answer = agentfw("run", "inbox", "--reward", "utility", "--reward", "ours", "--episodes", "1")
 
-    assert answer.code == 2
-    assert 'the reward models "utility" and "ours" both give a component "utility"' in answer.err
+    assert 'the reward models "utility" and "ours" both give a component "utility"' in answer.told(2)
     assert not Path("runs").exists()
 
 
@@ -134,9 +163,8 @@ def test_a_plugin_that_changes_the_directory_does_not_move_the_runs(
     elsewhere.mkdir()
     install("agentfw-mover", "[agentfw]\nmover = agentfw_mover\n", f"import os\nos.chdir({str(elsewhere)!r})\n")
 
-    answer = agentfw(*quick, "--json")
+    answer = agentfw(*quick, "--json").ok
 
-    assert answer.code == 0, answer.err
     assert Path(answer.json["folder"]).parent == here / "runs"
     assert list(elsewhere.iterdir()) == []
 
@@ -151,23 +179,19 @@ def test_a_plugin_that_changes_the_directory_does_not_move_the_runs(
     ],
     ids=["file", "recordings", "policy.rule", "environment.function"],
 )
-def test_what_is_imported_may_end_python(
-    agentfw: Agentfw, install: Install, words: str, code: int, culprit: str
-) -> None:
+def test_an_import_may_end_python(agentfw: Agentfw, install: Install, words: str, code: int, culprit: str) -> None:
     install("agentfw-tapes", "[agentfw.recordings]\ntapes = agentfw_tapes:copied\n", ENDS_PYTHON)
     Path("tool.py").write_text(ENDS_PYTHON)
     Path("tasks.jsonl").write_text('{"query": "tea?"}\n')
 
-    answer = agentfw(*words.split())
+    told = agentfw(*words.split()).told(code)
 
-    assert answer.code == code
-    assert f"{culprit} tried to end Python when it was imported" in " ".join(answer.err.split())
+    assert f"{culprit} tried to end Python when it was imported" in " ".join(told.split())
 
 
 def test_a_setting_may_name_a_function_of_the_current_directory(agentfw: Agentfw) -> None:
     Path("our_rules.py").write_text("def rule(moment):\n    return ['Hello.']\n")
 
     scripted = ("--policy", "scripted", "--set", "policy.rule=our_rules:rule")
-    answer = agentfw("run", "guessing", *scripted, "--episodes", "1")
 
-    assert answer.code == 0, answer.err
+    assert agentfw("run", "guessing", *scripted, "--episodes", "1").ok

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import os
 import pty
@@ -10,19 +9,15 @@ import shutil
 import socket
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from chat_server import Handler, listening
 from command_line import Agentfw
 
+pytestmark = pytest.mark.usefixtures("nothing_is_trusted")
+
 SPY = 'from pathlib import Path\n\ndef decide(request):\n    Path("ran").touch()\n    return "done"\n'
-
-
-@pytest.fixture(autouse=True)
-def _nothing_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("AGENTFW_TRUST")
 
 
 @pytest.fixture
@@ -35,17 +30,14 @@ def spy(tmp_path: Path) -> Path:
 SPEC = 'environment = "inbox"\npolicy = "./spy.py"\nepisodes = 1\n'
 
 
-def test_a_spec_calls_no_function_before_it_is_allowed_and_no_other_afterwards(
-    agentfw: Agentfw, spy: Path, tmp_path: Path
-) -> None:
+def test_a_spec_calls_only_the_function_that_it_was_allowed(agentfw: Agentfw, spy: Path, tmp_path: Path) -> None:
     file = tmp_path / "spec.toml"
     file.write_text(SPEC)
 
-    refused = agentfw("run", "--spec", "spec.toml")
+    refused = agentfw("run", "--spec", "spec.toml").told(2)
 
-    assert refused.code == 2
-    assert "spy.py" in refused.err
-    assert "agentfw trust spec.toml" in refused.err
+    assert "spy.py" in refused
+    assert "agentfw trust spec.toml" in refused
     assert not spy.exists()
     assert "spy.py" in agentfw("trust", "spec.toml").out
     file.write_text(f"{SPEC}seed = 3\n")
@@ -73,11 +65,10 @@ def test_the_agentfw_toml_of_a_parent_folder_is_asked_for(
     (tmp_path / "below").mkdir()
     monkeypatch.chdir(tmp_path / "below")
 
-    refused = agentfw("run", "inbox", "--policy", "random", "--episodes", "1")
+    refused = agentfw("run", "inbox", "--policy", "random", "--episodes", "1").told(2)
 
-    assert refused.code == 2
-    assert "spy.py" in refused.err
-    assert "agentfw trust" in refused.err
+    assert "spy.py" in refused
+    assert "agentfw trust" in refused
     assert agentfw("runs", "list").code == 0  # what only reads goes on
 
 
@@ -99,10 +90,7 @@ def test_the_agentfw_toml_of_a_parent_folder_is_asked_for(
 def test_what_a_spec_may_not_say_by_itself(agentfw: Agentfw, tmp_path: Path, settings: str) -> None:
     (tmp_path / "spec.toml").write_text(settings)
 
-    refused = agentfw("run", "--spec", "spec.toml")
-
-    assert refused.code == 2
-    assert "nobody has allowed spec.toml" in refused.err
+    assert "nobody has allowed spec.toml" in agentfw("run", "--spec", "spec.toml").told(2)
 
 
 def test_a_spec_of_names_and_numbers_needs_no_permission(agentfw: Agentfw, tmp_path: Path) -> None:
@@ -130,9 +118,7 @@ def test_a_run_may_be_resumed_by_who_typed_it_and_calls_nothing_of_others_before
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "of somebody else"))
 
     for command in ("runs resume", "reproduce", "run --spec", "run inbox --policy"):
-        refused = agentfw(*command.split(), str(run))
-        assert refused.code == 2
-        assert "agentfw trust" in refused.err
+        assert "agentfw trust" in agentfw(*command.split(), str(run)).told(2)
     assert not spy.exists()
     assert agentfw("runs", "show", str(run)).code == 0
     agentfw("trust", str(run))
@@ -175,10 +161,7 @@ def test_an_agentfw_toml_of_another_user_decides_nothing_alone(
     (tmp_path / "agentfw.toml").write_text('runs = "elsewhere"\n')
     os.chown(tmp_path / "agentfw.toml", 12345, 12345)
 
-    refused = agentfw("run", "inbox", "--policy", "random", "--episodes", "1")
-
-    assert refused.code == 2
-    assert "another user" in refused.err
+    assert "another user" in agentfw("run", "inbox", "--policy", "random", "--episodes", "1").told(2)
     assert not (tmp_path / "elsewhere").exists()
     agentfw("trust", "agentfw.toml")
     assert agentfw("run", "inbox", "--policy", "random", "--episodes", "1").code == 0
@@ -186,14 +169,14 @@ def test_an_agentfw_toml_of_another_user_decides_nothing_alone(
 
 
 @pytest.mark.parametrize(("typed", "code"), [("y", 0), ("n", 2)])
-def test_a_terminal_is_shown_what_a_spec_wants_and_asked_once(spy: Path, tmp_path: Path, typed: str, code: int) -> None:
+def test_a_terminal_is_shown_what_a_spec_wants_and_asked_once(
+    agentfw: Agentfw, spy: Path, tmp_path: Path, typed: str, code: int
+) -> None:
     (tmp_path / "spec.toml").write_text(SPEC)
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "agentfw", "run", "--spec", "spec.toml", "--quiet"]
-    environment = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path / "config")}
-    asking = subprocess.Popen(
-        command, cwd=tmp_path, env=environment, stdin=theirs, stderr=theirs, stdout=subprocess.DEVNULL
-    )
+    run = ("run", "--spec", "spec.toml", "--quiet")
+    command = [sys.executable, "-m", "agentfw", *run]
+    asking = subprocess.Popen(command, cwd=tmp_path, stdin=theirs, stderr=theirs, stdout=subprocess.DEVNULL)
     os.close(theirs)
     shown = b""
     while b"[y/N]" not in shown:
@@ -204,45 +187,32 @@ def test_a_terminal_is_shown_what_a_spec_wants_and_asked_once(spy: Path, tmp_pat
     os.close(ours)
     assert b"spy.py" in shown
     assert spy.exists() == (typed == "y")
-    again = subprocess.run(
-        command, cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
-    )
-    assert again.returncode == code
+    assert agentfw(*run).code == code, "nobody is asked again"
 
 
-@pytest.fixture
-def collector() -> Iterator[tuple[int, list[str]]]:
-    """The port of a server, and the keys that it gets."""
+def test_the_key_of_openai_goes_outside_only_if_it_is_named(agentfw: Agentfw, monkeypatch: pytest.MonkeyPatch) -> None:
     keys: list[str] = []
 
-    class Collector(http.server.BaseHTTPRequestHandler):
+    class Collector(Handler):
         def do_POST(self) -> None:
             keys.append(self.headers.get("authorization", ""))
             self.send_error(401)
 
         do_GET = do_POST
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server.server_address[1], keys
-    server.shutdown()
-    server.server_close()
+    with listening(Collector) as address:
+        port = int(address.rpartition(":")[2].removesuffix("/v1"))
+        here = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-openai")
+        monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: [here])
+        words = ("run", "inbox", "--episodes", "1", "--policy", "openai", "--set", "policy.retries=0")
+        outside = ("--set", f"policy.base_url=http://models.example.org:{port}/v1", "--set", "policy.model=m")
 
-
-def test_the_key_of_openai_goes_to_a_server_outside_only_if_it_is_named(
-    agentfw: Agentfw, collector: tuple[int, list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    port, keys = collector
-    here = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-openai")
-    monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: [here])
-    words = ("run", "inbox", "--episodes", "1", "--policy", "openai", "--set", "policy.retries=0")
-    outside = ("--set", f"policy.base_url=http://models.example.org:{port}/v1", "--set", "policy.model=m")
-
-    refused = agentfw(*words, *outside)
+        refused = agentfw(*words, *outside)
+        unnamed = set(keys)
+        agentfw(*words, *outside, "--set", "policy.api_key_env=OPENAI_API_KEY")
 
     assert refused.code != 0
     assert "policy.api_key_env=OPENAI_API_KEY" in refused.err
-    assert set(keys) == {""}
-    agentfw(*words, *outside, "--set", "policy.api_key_env=OPENAI_API_KEY")
+    assert unnamed == {""}
     assert keys[-1] == "Bearer sk-secret-of-openai"

@@ -2,7 +2,7 @@
 
 After every call, each tenant has exactly the skills, versions, uses and trajectories that the model has, and each user
 recalls exactly what they may see. The model knows texts of one word each, so that nothing states or contradicts
-anything, and an extractor that drafts nothing: what a trajectory teaches is held elsewhere.
+anything, and trajectories in which nobody says anything: what those teach is held elsewhere.
 """
 
 from __future__ import annotations
@@ -18,22 +18,16 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import run_state_machine_as_test as run_machine
 
 from agentfw_memory import BadInputError, NewSkill, SkillGraph, Trajectory, UnknownSkillError
 
 TENANTS, USERS = ("ours", "theirs"), ("ana", "ben")
 WORDS = ("amber", "birch", "copper", "delta", "ember")
 tenants, users, words = st.sampled_from(TENANTS), st.sampled_from(USERS), st.sampled_from(WORDS)
-places = st.integers(0, 30)
-"""Stands for one of the skills that there are, counted from the first."""
+rewards, places = st.sampled_from([0.25, 0.75]), st.integers(0, 30)
+"""A place stands for one of the skills that there are, counted from the first."""
 
 
 @dataclass
@@ -66,11 +60,8 @@ class KnownTenant:
         return None
 
     def visible(self, user: str) -> dict[str, str]:
-        return {
-            name: skill.texts[-1]
-            for name, skill in self.skills.items()
-            if skill.live and (skill.shared or skill.owner == user)
-        }
+        seen = {name: one for name, one in self.skills.items() if one.live and (one.shared or one.owner == user)}
+        return {name: skill.texts[-1] for name, skill in seen.items()}
 
     def erase(self, name: str) -> None:
         """The skill, past versions of its owner that say the same, and what told it of their trajectories."""
@@ -113,12 +104,7 @@ class TwoTenants(RuleBasedStateMachine):
     def reopen(self) -> None:
         for graph in self.graphs.values():
             graph.close()
-        self.graphs = {
-            tenant: SkillGraph.open(
-                self.where, tenant=tenant, embedder="hash:64", extractor=lambda trajectory, maximum: []
-            )
-            for tenant in TENANTS
-        }
+        self.graphs = {tenant: SkillGraph.open(self.where, tenant=tenant, embedder="hash:64") for tenant in TENANTS}
 
     def teardown(self) -> None:
         for graph in getattr(self, "graphs", {}).values():
@@ -169,9 +155,7 @@ class TwoTenants(RuleBasedStateMachine):
             graph.retire(name)
             skill.live = False
 
-    @rule(
-        tenant=tenants, user=users, query=words, used=st.lists(places, max_size=3), reward=st.sampled_from([0.25, 0.75])
-    )
+    @rule(tenant=tenants, user=users, query=words, used=st.lists(places, max_size=3), reward=rewards)
     def learn(self, tenant: str, user: str, query: str, used: list[int], reward: float) -> None:
         known, name = self.known[tenant], f"t{next(self.numbers)}"
         skills = [one for one in dict.fromkeys(known.named(place) for place in used) if one is not None]
@@ -223,9 +207,8 @@ class TwoTenants(RuleBasedStateMachine):
         live = {name: skill for name, skill in known.skills.items() if skill.live}
         for user in USERS:
             found = {skill.id: skill for skill in graph.skills(owner=user)}
-            assert {name: skill.text for name, skill in found.items()} == {
-                name: skill.texts[-1] for name, skill in live.items() if skill.owner == user
-            }
+            own = {name: skill.texts[-1] for name, skill in live.items() if skill.owner == user}
+            assert {name: skill.text for name, skill in found.items()} == own
             for name, skill in found.items():
                 rewards = live[name].rewards
                 assert (skill.visibility == "shared") == live[name].shared
@@ -250,15 +233,8 @@ class TwoTenants(RuleBasedStateMachine):
 
 def run(folder: Path, new_store: Callable[[], str], examples: int, steps: int) -> None:
     machine = type("TwoTenantsSomewhere", (TwoTenants,), {"new_store": staticmethod(new_store), "folder": folder})
-    run_state_machine_as_test(
-        machine,
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=steps,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    chosen = settings(max_examples=examples, stateful_step_count=steps, suppress_health_check=list(HealthCheck))
+    run_machine(machine, settings=chosen)
 
 
 @pytest.mark.slow

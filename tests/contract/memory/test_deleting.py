@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +36,6 @@ def everything(folder: Path) -> bytes:
     return b"".join(file.read_bytes() for file in sorted(folder.iterdir()))
 
 
-def no_drafts(trajectory: Trajectory, maximum: int) -> list[Any]:
-    return []
-
-
 def told(rows: list[dict[str, Any]]) -> dict[str, str]:
     """What is kept of each trajectory, by its id."""
     names = {row["number"]: row["name"] for row in rows if row["row"] == "node"}
@@ -48,7 +45,7 @@ def told(rows: list[dict[str, Any]]) -> dict[str, str]:
 def test_who_erases_a_skill_empties_their_own_trajectories_that_told_it_and_no_others(
     where: str, open_graph: OpenGraph, rows_of: RowsOf
 ) -> None:
-    graph = open_graph(where, extractor=no_drafts)
+    graph = open_graph(where)
     hers = graph.add(owner="ana", text="serve inimitable tea", visibility="shared").id
     his = graph.add(owner="ben", text="serve inimitable tea").id
     for user in ("ana", "ben"):
@@ -69,10 +66,8 @@ def test_who_erases_a_skill_empties_their_own_trajectories_that_told_it_and_no_o
     assert graph.recall("inimitable tea", user="ana") == []
 
 
-def test_who_is_forgotten_takes_along_what_is_theirs_and_nothing_of_others(
-    where: str, open_graph: OpenGraph, rows_of: RowsOf
-) -> None:
-    graph = open_graph(where, extractor=no_drafts)
+def test_who_is_forgotten_takes_along_only_what_is_theirs(where: str, open_graph: OpenGraph, rows_of: RowsOf) -> None:
+    graph = open_graph(where)
     hers = graph.add(owner="ana", text="serve tea", tools=["samovar", "kettle"], visibility="shared").id
     his = graph.add(owner="ben", text="serve tea", tools=["kettle"], scenarios=["breakfast"], visibility="shared").id
     graph.connect(hers, "COMPLEMENTS", his)
@@ -105,13 +100,8 @@ def test_what_went_takes_no_place_among_the_best(
     way_of_searching: tuple[str, GraphSettings], open_graph: OpenGraph, similarity: Any
 ) -> None:
     where, chosen = way_of_searching
-    settings = GraphSettings(
-        query_similarity=similarity,
-        in_memory_up_to=chosen.in_memory_up_to,
-        neighbour_weight=0.0,
-        user_weight=0.0,
-        community_weight=0.0,
-    )
+    alone: dict[str, Any] = {"neighbour_weight": 0.0, "user_weight": 0.0, "community_weight": 0.0}
+    settings = replace(chosen, query_similarity=similarity, **alone)
     for way, go in GOING.items():
         if where.startswith("postgres") and way == "forgotten":
             continue  # takes seconds on a server, and deletes by the same statements
@@ -153,13 +143,11 @@ def test_vectors_that_are_being_made_anew_forget_too(tmp_path: Path, open_graph:
         assert bytes_of("green tea 3") not in everything(folder)
     SkillGraph.reembed(path, tenant="team", embedder=signs)
 
-    with SkillGraph.open(
-        path, tenant="team", embedder=signs, settings=GraphSettings(query_similarity="vectors")
-    ) as graph:
-        assert graph.recall("green tea 3", user="ana") == []
-        best = graph.recall("red juice", user="ben", k=1)[0]
-        assert best.skill.id == changed
-        assert best.why.query == pytest.approx(1.0, abs=1e-5)
+    graph = open_graph(path, embedder=signs, settings=GraphSettings(query_similarity="vectors"))
+    assert graph.recall("green tea 3", user="ana") == []
+    best = graph.recall("red juice", user="ben", k=1)[0]
+    assert best.skill.id == changed
+    assert best.why.query == pytest.approx(1.0, abs=1e-5)
     assert bytes_of("black coffee") not in everything(folder)
 
 
@@ -271,30 +259,11 @@ def test_one_past_version_is_erased_and_the_others_stay(graph: SkillGraph, tmp_p
 
     assert (receipt.skills, receipt.versions) == (0, 1)
     assert b"inimit" not in everything(tmp_path)
-    assert [(one.number, one.text) for one in graph.history(skill.id).versions] == [
-        (0, "call ana at 5551"),
-        (2, "call ana at 5553"),
-    ]
+    kept = [(one.number, one.text) for one in graph.history(skill.id).versions]
+    assert kept == [(0, "call ana at 5551"), (2, "call ana at 5553")]
     assert graph.delete(skill.id, version=1).versions == 0
     with pytest.raises(BadInputError, match="version 0 of 2 skills"):
         graph.delete(skill.id, "s1", version=0)
-
-
-def test_a_shared_copy_goes_when_too_few_are_left_behind_it(tmp_path: Path) -> None:
-    sharing = GraphSettings(share_after=3)
-    with SkillGraph.open(tmp_path / "skills.db", tenant="team", embedder="hash", settings=sharing) as graph:
-        mine: dict[str, str] = {}
-        for user in ("ana", "ben", "cleo"):
-            told = {"id": user, "user": user, "query": "tea", "outcome": "I prefer inimitable tea."}
-            learned = graph.learn(told, 0.9)
-            mine[user] = learned.added[0]
-        assert learned.shared
-
-        graph.delete(mine["ana"])
-        assert graph.recall("tea", user="dora") == []
-        graph.delete(mine["ben"], mine["cleo"])
-
-        assert b"inimit" not in everything(tmp_path)
 
 
 def test_deleting_twice_or_what_is_no_skill_deletes_nothing(graph: SkillGraph) -> None:

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pytest
@@ -80,7 +81,7 @@ def test_a_restart_finds_the_same(where: str, open_graph: OpenGraph, rows_of: Ro
 def test_an_export_keeps_owners_dates_and_history_from_store_to_store(
     tmp_path: Path, postgres_database: Callable[[str], str], open_graph: OpenGraph, rows_of: RowsOf
 ) -> None:
-    first = open_graph(tmp_path / "skills.db", extractor=lambda trajectory, maximum: [], clock=clock())
+    first = open_graph(tmp_path / "skills.db", clock=clock())
     fill(first)
     before, rows = seen(first), rows_of(first)
     on_server = open_graph(postgres_database("middle"))
@@ -96,7 +97,6 @@ def test_an_export_keeps_owners_dates_and_history_from_store_to_store(
 
 
 # Several processes on one store, some of them killed: nothing acknowledged is lost, and nothing is there twice
-
 
 WRITER = """
 import sys
@@ -127,13 +127,8 @@ def test_processes_that_write_at_once_and_are_killed_lose_nothing(where: str) ->
     acknowledged: dict[tuple[str, int], str] = {}
     names = ["ana", "ben"]
     for turn in range(2):
-        words = [(where, name, str(turn * 10), "1000") for name in names]
-        writers = [
-            subprocess.Popen(
-                [sys.executable, "-c", WRITER, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-            )
-            for options in words
-        ]
+        commands = [[sys.executable, "-c", WRITER, where, name, str(turn * 10), "1000"] for name in names]
+        writers = [subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True) for command in commands]
         first = [writer.stdout.readline() for writer in writers if writer.stdout is not None]
         time.sleep(generator.random() / 2)
         for name, began, writer in zip(names, first, writers, strict=True):
@@ -163,7 +158,7 @@ with SkillGraph.open(sys.argv[1], tenant="t", embedder="hash") as graph:
 
 
 def skills_after_adding_elsewhere(path: Path, text: str) -> int:
-    return int(subprocess.run([sys.executable, "-c", ELSEWHERE, path, text], check=True, stdout=subprocess.PIPE).stdout)
+    return int(subprocess.run([sys.executable, "-c", ELSEWHERE, path, text], check=True, stdout=PIPE).stdout)
 
 
 @pytest.mark.nightly
@@ -182,7 +177,6 @@ def test_what_is_added_is_on_disk_although_the_file_is_opened_twice_here(tmp_pat
 
 # Memories from elsewhere: mem0, LangMem and plain JSON become skills, and a broken record imports nothing
 
-
 MEM0 = """{"results": [
   {"id": "8f3a", "memory": "Prefers green tea", "user_id": "ana", "created_at": "2024-05-07T10:00:00+00:00",
    "categories": ["drinks"]},
@@ -190,17 +184,11 @@ MEM0 = """{"results": [
   {"id": "8f3c", "memory": "Parks at P3", "user_id": "ana", "agent_id": "helper", "hash": "c0ffee",
    "metadata": {"source": "chat", "tags": ["car"]}, "expiration_date": "2099-01-01"}
 ]}"""
-
-
 DENTIST: dict[str, Any] = {"kind": "Memory", "content": {"content": "Her dentist is called Keller"}}
-
-
 LANGMEM: list[dict[str, Any]] = [
     {"namespace": ["memories", "ana"], "key": "1", "value": DENTIST, "created_at": "2024-05-07T10:00:00Z"},
     {"namespace": ["memories"], "key": "2", "value": {"size": 3}},
 ]
-
-
 MAY_7 = 1715076000.0
 
 
@@ -230,10 +218,9 @@ def test_items_of_langmem_are_read(tmp_path: Path, lines: bool) -> None:
 
 def test_plain_records_are_read_and_can_be_imported_twice(graph: SkillGraph, tmp_path: Path) -> None:
     path = tmp_path / "plain.jsonl"
-    path.write_text(
-        '{"text": "Never move lunch", "owner": "ben", "tools": ["calendar"], "scenarios": ["lunch"], "shared": true}\n'
-        '{"text": "Mornings are best", "valid_from": 1700000000}\n'
-    )
+    never_move = {"text": "Never move lunch", "owner": "ben", "tools": ["calendar"], "scenarios": ["lunch"]}
+    records = [never_move | {"shared": True}, {"text": "Mornings are best", "valid_from": 1700000000}]
+    path.write_text("".join(f"{json.dumps(one)}\n" for one in records))
 
     for _ in range(2):
         graph.add_all(read_memories(path, owner="ana"))

@@ -16,14 +16,8 @@ pytest.importorskip("snowballstemmer")
 pytest.importorskip("wordllama")
 
 OpenGraph = Callable[..., SkillGraph]
-
-
 THINGS = ("tea", "trains", "chess", "gardens", "violins", "soup", "boats", "maps", "owls", "paint", "clocks", "snow")
-
-
 WAYS = ("likes", "collects", "avoids", "draws", "sells", "studies")
-
-
 DAY = 90_000.0
 
 
@@ -81,7 +75,7 @@ def test_a_few_notes_are_always_worth_showing() -> None:
         assert [hit.skill.text for hit in small.recall("what is my name?", user="ana")] == ["Call me Alex"]
 
 
-@pytest.mark.parametrize("wrong", [-0.1, 1.5, float("nan")])
+@pytest.mark.parametrize("wrong", [-0.1, float("nan")])
 def test_a_bound_is_a_probability(graph: SkillGraph, wrong: float) -> None:
     with pytest.raises(BadInputError, match="at_least"):
         graph.recall("tea", user="ben", at_least=wrong)
@@ -162,9 +156,8 @@ def test_a_skill_of_the_named_scenario_is_found_though_the_query_says_nothing_of
     (hit,) = [hit for hit in hits if hit.why.context]
     assert (hit.skill.text, hit.why.context) == ("earliest slot first", 1.0)
     assert hit.why.path == "of the scenario or the tools that were named"
-    assert graph.recall("office", user="ana", scenario="unheard of", tools=["telescope"]) == graph.recall(
-        "office", user="ana"
-    )
+    unheard_of = graph.recall("office", user="ana", scenario="unheard of", tools=["telescope"])
+    assert unheard_of == graph.recall("office", user="ana")
     for context in ({"scenario": ""}, {"tools": "mail"}):
         with pytest.raises(BadInputError):
             graph.recall("office", user="ana", **context)  # type: ignore[arg-type]
@@ -206,7 +199,6 @@ def test_the_hop_over_time_is_apart_from_the_hop_over_owners(changes: dict[str, 
 
 # Ratings: what users thought of answers changes what is recalled for such questions, and no single thumb decides
 
-
 QUESTION = "where do we have lunch?"
 
 
@@ -226,20 +218,16 @@ def rate(graph: SkillGraph, number: int, skill: str, reward: float, question: st
     graph.learn(Trajectory(f"t{number}", "ana", question, shown=(skill,)), reward)
 
 
-def test_what_was_shown_for_a_bad_answer_counts_less_for_such_a_question(lunch: SkillGraph) -> None:
-    before = first(lunch)
-    rate(lunch, 1, before, 0.0)
+def test_what_was_shown_for_a_bad_answer_counts_less_for_such_a_question_and_no_other(lunch: SkillGraph) -> None:
+    asked = "who is the dentist?"
+    before, dentist = first(lunch), first(lunch, asked)
+    for number, shown in enumerate((before, dentist)):
+        rate(lunch, number, shown, 0.0)  # the dentist is beside the point there
     hits = {hit.skill.id: hit for hit in lunch.recall(QUESTION, user="ana")}
     assert first(lunch) != before
     assert hits[before].why.rating == pytest.approx(-0.5)
     assert sum(hits[before].why.points.values()) == pytest.approx(hits[before].score)
     assert lunch.get(before).uses == 0  # it was shown; whether it was followed is another matter
-
-
-def test_another_question_is_not_touched(lunch: SkillGraph) -> None:
-    asked = "who is the dentist?"
-    dentist = first(lunch, asked)
-    rate(lunch, 1, dentist, 0.0)  # it was beside the point there
     assert first(lunch, asked) == dentist
     assert lunch.recall(asked, user="ana")[0].why.rating == 0.0
 
@@ -264,7 +252,6 @@ def test_ratings_count_for_their_user_only_and_go_with_them(lunch: SkillGraph) -
 
 
 # Trust: the terms of the graph count only as far as what people did shows that they help
-
 
 WEIGHTS = {"user": "user_weight", "community": "community_weight"}
 

@@ -214,12 +214,9 @@ def drafts(outcome: str = "", steps: tuple[Step, ...] = (), maximum: int = 3) ->
 
 def test_what_the_user_said_is_taken_as_it_was_said_and_nothing_else() -> None:
     steps = Step("try the card", "card", worked=False), Step("send a check instead", "mail"), Step("wait")
-    assert [
-        (one.text, one.tools, one.scenarios) for one in drafts("I'd rather have the aisle. Am Fenster!", steps)
-    ] == [
-        ("For refund: I'd rather have the aisle.", ("mail",), ("refund",)),
-        ("For refund: Am Fenster!", ("mail",), ("refund",)),
-    ]
+    found = drafts("I'd rather have the aisle. Am Fenster!", steps)
+    assert [one.text for one in found] == ["For refund: I'd rather have the aisle.", "For refund: Am Fenster!"]
+    assert [(one.tools, one.scenarios) for one in found] == [(("mail",), ("refund",))] * 2
     assert drafts("...") == drafts(steps=steps) == []
     assert len(drafts("Wants tea. Prefers mornings. Dislikes forms. Likes maps.")) == 3
     with pytest.raises(BadInputError, match="-1 skills"):

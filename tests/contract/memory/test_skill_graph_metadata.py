@@ -14,15 +14,8 @@ import pytest
 from agentfw_memory import AsyncSkillGraph, BadInputError, GraphSettings, NewSkill, SkillGraph, UnknownSkillError
 
 OpenGraph = Callable[..., SkillGraph]
-
-
-NOTE: dict[str, Any] = {
-    "kind": "note",
-    "tags": ["a", "b"],
-    "from": {"year": 2024, "app.name": "x"},
-    "done": True,
-    "n": 3,
-}
+FROM = {"year": 2024, "app.name": "x"}
+NOTE: dict[str, Any] = {"kind": "note", "tags": ["a", "b"], "from": FROM, "done": True, "n": 3}
 
 
 @pytest.fixture

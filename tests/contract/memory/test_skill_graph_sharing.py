@@ -52,17 +52,21 @@ def test_names_numbers_and_addresses_are_never_shared(words: str) -> None:
         assert shown_to(graph, "new") == set()
 
 
-def test_forgetting_one_of_three_takes_it_back_with_every_byte(tmp_path: Path) -> None:
+@pytest.mark.parametrize("erased", [False, True])
+def test_what_too_few_are_left_behind_is_taken_back_with_every_byte(tmp_path: Path, erased: bool) -> None:
+    def leave(graph: SkillGraph, user: str) -> None:
+        graph.delete(*(skill.id for skill in graph.skills(owner=user))) if erased else graph.forget(user)
+
     with opened(tmp_path / "skills.db", merge_above=0.5) as graph:
         for user in ("ana", "ben"):
             say(graph, user, "I prefer quiet tables.")
         say(graph, "cem", "I prefer the quiet tables.")
         assert shown_to(graph, "new")
 
-        for user in ("ana", "ben", "cem"):
-            graph.forget(user)
-
+        leave(graph, "ana")
         assert shown_to(graph, "new") == set()
+        for user in ("ben", "cem"):
+            leave(graph, user)
     for file in tmp_path.iterdir():
         assert b"quiet tables" not in file.read_bytes()
 
@@ -103,7 +107,6 @@ def test_reserved_names_are_refused() -> None:
 
 # Cases: requests with their answers and verdicts, recalled as demonstrations for the next request
 
-
 STREAM = (
     ("my card was stolen", "Emergencies", 1.0),
     ("what does a transfer cost", "Money", 1.0),
@@ -122,10 +125,8 @@ def graph(graph: SkillGraph) -> SkillGraph:
 def test_the_nearest_good_cases_are_recalled_the_best_last(graph: SkillGraph) -> None:
     found = graph.cases("my card was stolen on the train", user="ana", k=2)
 
-    assert [(case.request, case.answer) for case in found] == [
-        ("my card was swallowed", "Emergencies"),
-        ("my card was stolen", "Emergencies"),
-    ]
+    assert [case.request for case in found] == ["my card was swallowed", "my card was stolen"]
+    assert [case.answer for case in found] == ["Emergencies"] * 2
     assert as_messages(found)[-2:] == [
         {"role": "user", "content": "my card was stolen"},
         {"role": "assistant", "content": "Emergencies"},

@@ -15,8 +15,6 @@ from agentfw_memory import GraphSettings, NewSkill, Said, SkillGraph, Trajectory
 
 OpenGraph = Callable[..., SkillGraph]
 RowsOf = Callable[[SkillGraph], list[dict[str, Any]]]
-
-
 QUERIES = ("green tea", "black coffee", "lamp")
 
 
@@ -38,10 +36,6 @@ def fill(graph: SkillGraph) -> None:
     for user, skills in (("ana", (first, second)), ("ben", (second, third))):
         told = Trajectory(f"trip of {user}", user, "serve green tea", ("breakfast",), skills=skills, shown=skills)
         graph.learn(told, 0.8)
-
-
-def no_drafts(trajectory: Trajectory, maximum: int) -> list[Any]:
-    return []
 
 
 def add_and_save(graph: SkillGraph, skills: list[str]) -> None:
@@ -77,7 +71,7 @@ def recalled(graph: SkillGraph) -> list[tuple[str, str, float]]:
 
 
 def test_a_change_in_one_tenant_is_none_in_another(where: str, open_graph: OpenGraph, rows_of: RowsOf) -> None:
-    ours, theirs = (open_graph(where, tenant, extractor=no_drafts) for tenant in ("ours", "theirs"))
+    ours, theirs = (open_graph(where, tenant) for tenant in ("ours", "theirs"))
     fill(ours)
     fill(theirs)
     skills = [one.id for owner in ("ana", "ben") for one in ours.skills(owner=owner)]
@@ -127,14 +121,9 @@ def test_what_isnt_in_a_tenant_cant_be_named_in_it(where: str, open_graph: OpenG
     ours, theirs = open_graph(where, "ours"), open_graph(where, "theirs")
     skill = ours.add(owner="ana", text="serve green tea", visibility="shared").id
 
-    for call in (
-        lambda: theirs.get(skill),
-        lambda: theirs.history(skill),
-        lambda: theirs.update(skill, text="x"),
-        lambda: theirs.retire(skill),
-    ):
+    for call in (theirs.get, theirs.history, theirs.retire, lambda one: theirs.update(one, text="x")):
         with pytest.raises(UnknownSkillError):
-            call()
+            call(skill)
     assert theirs.delete(skill).skills == 0
     assert theirs.forget("ana").skills == 0
     learned = theirs.learn(Trajectory("t", "ana", "tea", skills=(skill,), shown=(skill,)), 0.9)
@@ -143,9 +132,7 @@ def test_what_isnt_in_a_tenant_cant_be_named_in_it(where: str, open_graph: OpenG
     assert ours.get(skill).uses == 0
 
 
-def test_one_tenant_is_embedded_again_and_the_other_is_as_it_was(
-    where: str, open_graph: OpenGraph, rows_of: RowsOf
-) -> None:
+def test_one_tenant_is_embedded_again_and_no_other(where: str, open_graph: OpenGraph, rows_of: RowsOf) -> None:
     with SkillGraph.open(where, tenant="ours", embedder="hash:64") as ours:
         fill(ours)
     theirs = open_graph(where, "theirs")
@@ -161,7 +148,6 @@ def test_one_tenant_is_embedded_again_and_the_other_is_as_it_was(
 
 
 # Users of one tenant
-
 
 ASKED = (
     "ask before moving a dinner",
@@ -202,7 +188,7 @@ def test_nobody_recalls_what_another_keeps_private(
     way_of_searching: tuple[str, GraphSettings], open_graph: OpenGraph
 ) -> None:
     where, settings = way_of_searching
-    graph = open_graph(where, settings=settings, extractor=no_drafts, writer=Always())
+    graph = open_graph(where, settings=settings, writer=Always())
     keep_and_share(graph)
     graph.prepare()
 
@@ -219,23 +205,6 @@ def test_nobody_recalls_what_another_keeps_private(
                 assert [hit.skill.owner for hit in hits] == ["ben"] * count
     assert graph.standing("ben", k=5) == graph.standing("Ana", k=5) == []
     assert [one.text for one in graph.standing("ana", k=5)] == ["Please always answer in German"]
-
-
-def test_a_skill_that_becomes_private_is_seen_by_its_owner_alone_at_once(
-    way_of_searching: tuple[str, GraphSettings], open_graph: OpenGraph
-) -> None:
-    where, settings = way_of_searching
-    graph, other = open_graph(where, settings=settings), open_graph(where, settings=settings)
-    skill = graph.add(owner="ana", text="serve green tea", visibility="shared").id
-    assert [len(one.recall("tea", user="ben")) for one in (graph, other)] == [1, 1]
-
-    graph.update(skill, visibility="private")
-    hidden = [len(one.recall("tea", user="ben")) for one in (graph, other)]
-    of_owner = [len(one.recall("tea", user="ana")) for one in (graph, other)]
-    graph.update(skill, visibility="shared")
-
-    assert (hidden, of_owner) == ([0, 0], [1, 1])
-    assert [len(one.recall("tea", user="ben")) for one in (graph, other)] == [1, 1]
 
 
 def test_naming_anothers_private_skill_uses_and_rates_nothing(where: str, open_graph: OpenGraph) -> None:

@@ -28,20 +28,9 @@ safetensors = pytest.importorskip("safetensors.numpy")
 
 Rows = NDArray[np.float64]
 
-NOTHING = PreferenceSettings(
-    dimensions=6,
-    ranking_loss=0.0,
-    interest_loss=0.0,
-    conformity_loss=0.0,
-    orthogonality_loss=0.0,
-    user_loss=0.0,
-    action_loss=0.0,
-    decay=0.0,
-    epochs=1,
-    validation=0.0,
-    contrast_users=0,
-    device="cpu",
-)
+TERMS = ("ranking_loss", "interest_loss", "conformity_loss", "orthogonality_loss", "user_loss", "action_loss", "decay")
+STEP: dict[str, Any] = {"dimensions": 6, "epochs": 1, "validation": 0.0, "contrast_users": 0, "device": "cpu"}
+NOTHING = PreferenceSettings.from_mapping(STEP | dict.fromkeys(TERMS, 0.0))
 """One step on all likes, with no term."""
 TEXTS = {
     "moma": "museum of modern art",
@@ -50,18 +39,8 @@ TEXTS = {
     "blue": "jazz club with live music",
     "ronnie": "jazz concert in the evening",
 }
-LIKES = [
-    ("ana", "moma"),
-    ("ana", "louvre"),
-    ("ben", "louvre"),
-    ("ben", "tate"),
-    ("ben", "moma"),
-    ("cleo", "blue"),
-    ("cleo", "moma"),
-    ("dora", "ronnie"),
-    ("dora", "blue"),
-    ("dora", "moma"),
-]
+WHO_LIKES = {"ana": "moma louvre", "ben": "louvre tate moma", "cleo": "blue moma", "dora": "ronnie blue moma"}
+LIKES = [(user, item) for user, items in WHO_LIKES.items() for item in items.split()]
 ONE_OF_TWO = [("ana", "moma"), ("ben", "moma"), ("cleo", "moma"), ("dora", "blue"), ("emil", "blue")]
 """Everybody likes one of two items, so there is only one that can be drawn as not liked."""
 
@@ -73,17 +52,11 @@ def trained(likes: Sequence[tuple[str, str]], texts: Mapping[str, str] | None = 
 
 
 def first_loss(
-    model: PreferenceModel,
-    likes: Sequence[tuple[str, str]],
-    texts: Mapping[str, str] | None = None,
-    /,
-    **weights: Any,
+    model: PreferenceModel, likes: Sequence[tuple[str, str]], texts: Mapping[str, str] | None = None, /, **weights: Any
 ) -> float:
     """The loss before the first step of a training that starts from the model."""
-    again = PreferenceModel.fit(
-        likes, items=texts, settings=replace(NOTHING, **weights), encoder="hash:32", start=model
-    )
-    return again.history[0]["loss"]
+    settings = replace(NOTHING, **weights)
+    return PreferenceModel.fit(likes, items=texts, settings=settings, encoder="hash:32", start=model).history[0]["loss"]
 
 
 # The formulas
@@ -152,10 +125,8 @@ class Formulas:
 
     def interest_share(self, user: int) -> float:
         """(31)"""
-        asked = [
-            math.exp(self.view.weights["gate.asks"] @ np.tanh(self.linear(self.branch(user, name), "gate")))
-            for name in ("interest", "conformity")
-        ]
+        gates = [np.tanh(self.linear(self.branch(user, name), "gate")) for name in ("interest", "conformity")]
+        asked = [math.exp(self.view.weights["gate.asks"] @ gate) for gate in gates]
         return asked[0] / sum(asked)
 
     def fused(self, user: int) -> Rows:
@@ -224,9 +195,7 @@ def test_a_branch_finds_the_liked_items_and_counts_them_by_their_popularity(
     assert loss == pytest.approx(at.contrast(name, importance, temperature), rel=1e-4)
 
 
-def test_orthogonality_is_the_squared_cosine_of_the_two_branches(
-    art_and_jazz: tuple[PreferenceModel, Formulas],
-) -> None:
+def test_orthogonality_is_the_squared_cosine_of_both_branches(art_and_jazz: tuple[PreferenceModel, Formulas]) -> None:
     model, at = art_and_jazz
     cosines = [float(at.branch(user, "interest") @ at.branch(user, "conformity")) for user in range(4)]
 
@@ -236,9 +205,7 @@ def test_orthogonality_is_the_squared_cosine_of_the_two_branches(
     assert loss != pytest.approx(np.mean(cosines), rel=1e-2)
 
 
-def test_users_are_told_apart_by_a_softmax_over_the_users_of_the_batch(
-    art_and_jazz: tuple[PreferenceModel, Formulas],
-) -> None:
+def test_users_are_told_apart_by_a_softmax_over_the_batch(art_and_jazz: tuple[PreferenceModel, Formulas]) -> None:
     model, at = art_and_jazz
     rows = np.array([unit(at.fused(user)) for user in range(4)])
     alike = np.exp(rows @ rows.T / NOTHING.temperature)
@@ -263,10 +230,8 @@ def test_texts_come_near_their_items_and_are_ranked_as_they_are() -> None:
 def test_decay_is_half_the_squared_norms_of_what_a_like_touches() -> None:
     model = trained(ONE_OF_TWO)
     view = view_of(model)
-    sizes = [
-        float(view.users[user] @ view.users[user] + sum(row @ row for row in view.items))
-        for user in view.likes[0].tolist()
-    ]
+    of_items = float(np.sum(view.items**2))
+    sizes = [of_items + float(np.sum(view.users[user] ** 2)) for user in view.likes[0].tolist()]
 
     assert first_loss(model, ONE_OF_TWO, decay=1.0) == pytest.approx(np.mean(sizes) / 2, rel=1e-4)
 

@@ -10,7 +10,7 @@ import json
 import logging
 import re
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -50,15 +50,15 @@ def marking(rate: Callable[[str], float]) -> Callable[[Sequence[Message]], str]:
     """An answer in the shape that was asked for."""
 
     def answer(messages: Sequence[Message]) -> str:
-        rows = [
-            {"id": number, "why": f"number {number}", "score": rate(text)} for number, text in shown(messages).items()
-        ]
+        read = shown(messages).items()
+        rows = [{"id": number, "why": f"number {number}", "score": rate(text)} for number, text in read]
         return json.dumps({"scores": rows})
 
     return answer
 
 
 tea_is_best = marking(lambda text: 1.0 if "tea" in text else 0.25)
+TEA_AND_MILK = [attempt("tea"), attempt("milk")]
 
 
 class Judge:
@@ -145,9 +145,7 @@ def test_nothing_in_an_attempt_can_leave_its_place() -> None:
 def test_an_attempt_that_is_too_long_keeps_its_ends() -> None:
     long = attempt("begun", "x" * 5000, "done")
     content = make_question([long, attempt("b")], longest=400).messages[1]["content"]
-    assert "begun" in content
-    assert "done" in content
-    assert "characters are left out here" in content
+    assert all(words in content for words in ("begun", "done", "characters are left out here"))
     assert len(content) < 2000
 
 
@@ -164,16 +162,14 @@ def test_whatever_attempts_hold_makes_a_question(group: list[list[Message]]) -> 
 
 
 def test_the_judge_sums_the_tokens_of_all_that_it_asked_and_a_cached_answer_costs_nothing() -> None:
-    calls: Iterator[str | Callable[[Sequence[Message]], str]] = iter(["not usable", tea_is_best, tea_is_best])
+    model = Judge("not usable", tea_is_best)
 
     async def ask(messages: Sequence[Message]) -> Answer:
-        answer = next(calls)
-        text = answer if isinstance(answer, str) else answer(messages)
-        return Answer(text, Usage(prompt=100, cached=30, sampled=7))
+        return Answer(await model(messages), Usage(prompt=100, cached=30, sampled=7))
 
     judge = RubricJudge(ask, name="j")
     before = judge.usage
-    asyncio.run(judge.judge([attempt("tea"), attempt("milk")]))
+    asyncio.run(judge.judge(TEA_AND_MILK))
     asked_twice = judge.usage
     asyncio.run(judge.judge([attempt("milk"), attempt("tea")]))
     cached = judge.usage
@@ -192,7 +188,7 @@ def test_what_a_model_does_not_say_of_its_tokens_stays_unknown() -> None:
     judge = RubricJudge(ask, name="j")
     asyncio.run(judge.judge([attempt("tea"), attempt("water")]))
     in_part = judge.usage
-    asyncio.run(judge.judge([attempt("tea"), attempt("milk")]))
+    asyncio.run(judge.judge(TEA_AND_MILK))
 
     assert in_part == Usage(prompt=100, cached=None, sampled=7)
     assert judge.usage == Usage(None, None, None)
@@ -206,8 +202,7 @@ HALF_AND_ONE = (0.5, 1.0)
 def read(text: str, count: int) -> tuple[tuple[float, ...], str]:
     """What a judge makes of an answer: scores by number, and the failure."""
     group = [attempt(f"drink {number}") for number in range(count)]
-    rubric = RubricJudge(Judge(text), name="j", retries=0)
-    judgement = asyncio.run(rubric.judge(group))
+    judgement = asyncio.run(RubricJudge(Judge(text), name="j", retries=0).judge(group))
     by_number = dict(zip(make_question(group).places, judgement.scores, strict=True))
     return tuple(by_number[number] for number in sorted(by_number)), judgement.failure
 
@@ -261,8 +256,7 @@ def test_no_answer_breaks_the_reader(text: str) -> None:
 
 def test_a_bad_answer_is_asked_for_again_with_what_was_wrong() -> None:
     judge = Judge("Tea, clearly.", '{"scores": [7, 7]}', tea_is_best)
-    rubric = RubricJudge(judge, name="j", retries=2)
-    judgement = asyncio.run(rubric.judge([attempt("tea"), attempt("milk")]))
+    judgement = asyncio.run(RubricJudge(judge, name="j", retries=2).judge(TEA_AND_MILK))
 
     assert judgement.scores == (1.0, 0.25)
     assert "from 0 to 1" in str(judge.questions[2][-1]["content"])
@@ -270,10 +264,8 @@ def test_a_bad_answer_is_asked_for_again_with_what_was_wrong() -> None:
     assert len(judge.questions) == 3
 
 
-def test_a_judge_that_answers_nonsense_costs_no_episode_and_its_failure_is_not_kept(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    judge, group = Judge("Both are lovely.", "Hm.", tea_is_best), [attempt("tea"), attempt("milk")]
+def test_a_judge_that_answers_nonsense_costs_no_episode_and_is_asked_anew(caplog: pytest.LogCaptureFixture) -> None:
+    judge, group = Judge("Both are lovely.", "Hm.", tea_is_best), TEA_AND_MILK
     rubric = RubricJudge(judge, name="j", retries=1)
     with caplog.at_level(logging.WARNING):
         judgement = asyncio.run(rubric.judge(group))
@@ -319,7 +311,7 @@ def test_many_groups_are_judged_side_by_side_up_to_the_cap() -> None:
 
 
 def test_the_same_question_is_asked_once_also_while_it_is_being_asked(tmp_path: Path) -> None:
-    judge, group = Judge(tea_is_best), [attempt("tea"), attempt("milk")]
+    judge, group = Judge(tea_is_best), TEA_AND_MILK
     rubric = RubricJudge(judge, name="j", cache=tmp_path / "marks.db")
     asyncio.run(rubric.judge_all([group, group, group[::-1]]))
     rubric.close()
@@ -332,13 +324,9 @@ def test_the_same_question_is_asked_once_also_while_it_is_being_asked(tmp_path: 
 
 
 def test_another_judge_another_rubric_and_another_attempt_are_other_questions(tmp_path: Path) -> None:
-    judge, group = Judge(tea_is_best), [attempt("tea"), attempt("milk")]
-    for name, rules, attempts in (
-        ("j", (), group),
-        ("j 2", (), group),
-        ("j", ("Be early.",), group),
-        ("j", (), [*group, attempt("water")]),
-    ):
+    judge, group = Judge(tea_is_best), TEA_AND_MILK
+    more = [*group, attempt("water")]
+    for name, rules, attempts in (("j", (), group), ("j 2", (), group), ("j", ("Be early.",), group), ("j", (), more)):
         rubric = RubricJudge(judge, name=name, rules=rules, cache=tmp_path / "marks.db")
         asyncio.run(rubric.judge(attempts))
         rubric.close()
@@ -346,7 +334,6 @@ def test_another_judge_another_rubric_and_another_attempt_are_other_questions(tm
 
 
 def test_what_the_attempts_answer_is_part_of_the_question(tmp_path: Path) -> None:
-    """The same two answers to another message, by another role or with another call are judged anew."""
     judge, drinks = Judge(tea_is_best), ("tea", "milk")
     rubric = RubricJudge(judge, name="j", cache=tmp_path / "marks.db")
     for before in (
@@ -366,12 +353,8 @@ def test_every_attempt_has_its_own_mark_in_whatever_order_it_is_answered_and_ask
     marks = {"tea": 0.9, "milk": 0.1, "water": 0.5, "juice": 0.3}
 
     def backwards(messages: Sequence[Message]) -> str:
-        rows = [
-            {"id": number, "why": drink, "score": marks[drink]}
-            for number, text in shown(messages).items()
-            for drink in marks
-            if drink in text
-        ]
+        drinks = {number: next(drink for drink in marks if drink in text) for number, text in shown(messages).items()}
+        rows = [{"id": number, "why": drink, "score": marks[drink]} for number, drink in drinks.items()]
         return json.dumps({"scores": rows[::-1]})
 
     judge = Judge(backwards)
@@ -386,7 +369,7 @@ def test_every_attempt_has_its_own_mark_in_whatever_order_it_is_answered_and_ask
 
 @pytest.mark.parametrize("damage", ["not json", '[[NaN, ""], [0.5, ""]]', '[[0.5, ""]]'])
 def test_damaged_marks_are_made_anew(tmp_path: Path, damage: str) -> None:
-    judge, group = Judge(tea_is_best), [attempt("tea"), attempt("milk")]
+    judge, group = Judge(tea_is_best), TEA_AND_MILK
     with sqlite3.connect(tmp_path / "marks.db") as connection:
         rubric = RubricJudge(judge, name="j", cache=tmp_path / "marks.db")
         asyncio.run(rubric.judge(group))
@@ -421,7 +404,6 @@ def test_a_file_that_is_no_cache_is_refused_and_left_alone(tmp_path: Path) -> No
 
 
 def test_marks_are_there_for_others_at_once(tmp_path: Path) -> None:
-    """Two processes may share a file; what one has put, another sees without waiting for a close."""
     with JudgementCache(tmp_path / "marks.db") as one, JudgementCache(tmp_path / "marks.db") as two:
         one.put("q", "j", [Mark(0.5, "so so")])
         assert two.get("q", 1) == (Mark(0.5, "so so"),)

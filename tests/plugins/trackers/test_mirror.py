@@ -25,18 +25,12 @@ from agentfw.runs import Mirror, RunFolder, find_run, parse_spec, policy_of_run
 
 pytest.importorskip("fsspec", reason="needs fsspec")
 
-SPEC: dict[str, Any] = {
-    "environment": "inbox",
-    "policy": "scripted",
-    "memories": ["strategyhub"],
-    "episodes": 6,
-    "concurrency": 1,
-    "seed": 3,
-}
+SPEC: dict[str, Any] = {"environment": "inbox", "policy": "scripted", "memories": ["strategyhub"]}
+SPEC |= {"episodes": 6, "concurrency": 1, "seed": 3}
 
 
-def mirrored(address: str, **more: Any) -> dict[str, Any]:
-    return SPEC | {"trackers": [{"name": "mirror", "settings": {"address": address, "every": 0.02}}]} | more
+def mirrored(address: str) -> dict[str, Any]:
+    return SPEC | {"trackers": [{"name": "mirror", "settings": {"address": address, "every": 0.02}}]}
 
 
 def execute(run: Run) -> None:
@@ -53,13 +47,10 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     if request.param == "file":
         return f"file://{tmp_path}/store"
     server = request.getfixturevalue("s3_server")
-    for name, value in {
-        "AWS_ENDPOINT_URL": server,
-        "AWS_ACCESS_KEY_ID": "any",
-        "AWS_SECRET_ACCESS_KEY": "any-secret",
-        "AWS_DEFAULT_REGION": "us-east-1",
-    }.items():
-        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", server)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "any")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "any-secret")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     bucket = f"runs-{time.time_ns()}"
     httpx.put(f"{server}/{bucket}").raise_for_status()
     return f"s3://{bucket}/below"
@@ -81,9 +72,7 @@ def s3_server() -> Iterator[str]:
         server.wait()
 
 
-def test_a_run_is_read_from_its_mirror_as_from_its_folder(
-    store: str, host: Host, agentfw: Agentfw, tmp_path: Path
-) -> None:
+def test_a_run_is_read_from_its_mirror_as_from_here(store: str, host: Host, agentfw: Agentfw, tmp_path: Path) -> None:
     run = Run.create(parse_spec(mirrored(store)), host, tmp_path / "here")
     execute(run)
 
@@ -131,9 +120,7 @@ main()
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("sent", [2, 9, 17])
-def test_a_run_that_was_killed_while_it_sent_goes_on_on_another_machine(
-    sent: int, store: str, host: Host, tmp_path: Path
-) -> None:
+def test_a_run_killed_while_it_sent_goes_on_elsewhere(sent: int, store: str, host: Host, tmp_path: Path) -> None:
     undisturbed = Run.create(parse_spec(SPEC), host, tmp_path / "undisturbed")
     execute(undisturbed)
     run = Run.create(parse_spec(mirrored(store)), host, tmp_path / "here")

@@ -102,12 +102,10 @@ def test_an_episode_is_a_trace_with_its_answers_tool_calls_recalls_and_scores(
         f"{run.id}/{episode.id}" for episode in run.folder.episodes()
     }
     everything = b"".join(bodies)
-    titles = [
-        event.data["text"] for episode in run.folder.episodes() for event in episode.events if "text" in event.data
-    ]
-    assert titles
-    said = {word.encode() for text in titles for word in text.splitlines()}
-    assert not any(word in everything for word in said)
+    events = [event.data for episode in run.folder.episodes() for event in episode.events]
+    said = {line.encode() for data in events for line in data.get("text", "").splitlines()}
+    assert said
+    assert not any(line in everything for line in said)
 
 
 # -- what a span says --------------------------------------------------------------------------------------------------
@@ -127,29 +125,17 @@ def traced(*operations: Any, content: bool = False) -> dict[str, Any]:
     return {span.name: span for span in exporter.get_finished_spans()}
 
 
-CALL = Call("book", {"day": "Tuesday"}, "c1")
+TUESDAY = {"day": "Tuesday"}
+CALL, SAMPLING = Call("book", TUESDAY, "c1"), Sampling(temperature=0.5, max_tokens=9)
+TALK = (Message("system", "Be brief."), Message("user", "when?"), Message("tool", "no", answers="c0"))
+ANSWER = Generation("I book it.", (CALL,), version="gpt-x-2026", finish="length", usage=Usage(100, 40, 7, 0.25))
+FOUND, SCORE = Recollection("Tuesdays", 0.5), Score("00003-0", "rubric", 0.75, usage=Usage(50, 0, 5))
 OPERATIONS = (
-    Recall(
-        task=TASK, name="notes", began=1, ended=2, query=Query("when?", TASK), found=(Recollection("Tuesdays", 0.5),)
-    ),
-    PolicyCall(
-        task=TASK,
-        name="openai",
-        began=2,
-        ended=4.5,
-        messages=(Message("system", "Be brief."), Message("user", "when?"), Message("tool", "no", answers="c0")),
-        sampling=Sampling(temperature=0.5, max_tokens=9),
-        generation=Generation(
-            "I book it.", (CALL,), version="gpt-x-2026", finish="length", usage=Usage(100, 40, 7, 0.25)
-        ),
-    ),
-    ToolCall(
-        task=TASK, name="book", began=4.5, ended=5, error="tool_error", arguments={"day": "Tuesday"}, answer="full"
-    ),
+    Recall(task=TASK, name="notes", began=1, ended=2, query=Query("when?", TASK), found=(FOUND,)),
+    PolicyCall(task=TASK, name="openai", began=2, ended=4.5, messages=TALK, sampling=SAMPLING, generation=ANSWER),
+    ToolCall(task=TASK, name="book", began=4.5, ended=5, error="tool_error", arguments=TUESDAY, answer="full"),
     PlayedEpisode(task=TASK, name="inbox", began=1, ended=6, finish="quiet", outcome={"handled": 1.0}),
-    Scoring(
-        task=TASK, name="rubric", began=6, ended=7, scores=(Score("00003-0", "rubric", 0.75, usage=Usage(50, 0, 5)),)
-    ),
+    Scoring(task=TASK, name="rubric", began=6, ended=7, scores=(SCORE,)),
 )
 
 
@@ -212,8 +198,8 @@ def test_what_was_said_is_sent_only_on_request() -> None:
     assert messages[1] == {"role": "user", "parts": [{"type": "text", "content": "when?"}]}
     assert messages[2] == {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c0", "response": "no"}]}
     call = {"type": "tool_call", "id": "c1", "name": "book", "arguments": {"day": "Tuesday"}}
-    assert json.loads(chat["gen_ai.output.messages"]) == [
-        {"role": "assistant", "parts": [{"type": "text", "content": "I book it."}, call], "finish_reason": "length"}
-    ]
+    parts = [{"type": "text", "content": "I book it."}, call]
+    (output,) = json.loads(chat["gen_ai.output.messages"])
+    assert output == {"role": "assistant", "parts": parts, "finish_reason": "length"}
     assert given["execute_tool book"].attributes["gen_ai.tool.call.result"] == "full"
     assert json.loads(given["retrieval notes"].attributes["gen_ai.retrieval.documents"])[0]["content"] == "Tuesdays"

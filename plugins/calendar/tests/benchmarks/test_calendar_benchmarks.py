@@ -37,9 +37,7 @@ def test_no_decision_is_applied_to_what_changed_and_undo_restores_the_rest(print
 
 
 @pytest.mark.slow
-def test_lives_are_decided_and_nothing_goes_wrong_unasked_and_blocks_clash_with_nothing(
-    printed: Callable[..., Any],
-) -> None:
+def test_lives_are_decided_and_nothing_goes_wrong_unasked_and_no_block_clashes(printed: Callable[..., Any]) -> None:
     people = printed("calendar_lives", "--people", "8", "--weeks", "3", "--jobs", "1")
     blocks = printed("calendar_lives", "--blocks", "6", "--jobs", "1")
 
@@ -49,9 +47,7 @@ def test_lives_are_decided_and_nothing_goes_wrong_unasked_and_blocks_clash_with_
 
 
 @pytest.mark.slow
-def test_nothing_of_a_trip_is_declined_and_people_are_written_to_in_their_language(
-    printed: Callable[..., Any],
-) -> None:
+def test_nothing_of_a_trip_is_declined_and_letters_are_in_the_right_language(printed: Callable[..., Any]) -> None:
     trips, letters = printed("calendar_trips", "--trips", "8"), printed("calendar_trips", "--letters", "48")
 
     assert [row["events of a trip declined"] for row in trips.values()] == [0, 0]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from threading import Thread
-from typing import Any
 from xml.sax.saxutils import escape
 
 import pytest
+from chat_server import Handler
 
 
 class CalendarServer(ThreadingHTTPServer):
@@ -45,7 +45,8 @@ class CalendarServer(ThreadingHTTPServer):
         return f'"{self.versions[place]}"'
 
 
-class _Asked(BaseHTTPRequestHandler):
+class _Asked(Handler):
+    protocol_version = "HTTP/1.0"
     server: CalendarServer
 
     def do_PROPFIND(self) -> None:
@@ -53,15 +54,9 @@ class _Asked(BaseHTTPRequestHandler):
         self._several([("/ana/work/", kind)])
 
     def do_REPORT(self) -> None:
-        events = self.server.events
-        self._several(
-            (
-                place,
-                f"<D:getetag>{escape(self.server.etag(place))}</D:getetag>"
-                f"<C:calendar-data>{escape(events[place])}</C:calendar-data>",
-            )
-            for place in sorted(events)
-        )
+        tagged = "<D:getetag>{}</D:getetag><C:calendar-data>{}</C:calendar-data>"
+        events = sorted(self.server.events.items())
+        self._several((place, tagged.format(escape(self.server.etag(place)), escape(text))) for place, text in events)
 
     def do_GET(self) -> None:
         text = self.server.events.get(self.path)
@@ -88,11 +83,9 @@ class _Asked(BaseHTTPRequestHandler):
 
     def _several(self, found: Iterable[tuple[str, str]]) -> None:
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        answers = "".join(
-            f"<D:response><D:href>{place}</D:href><D:propstat><D:prop>{what}</D:prop>"
-            "<D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>"
-            for place, what in found
-        )
+        status = "<D:status>HTTP/1.1 200 OK</D:status>"
+        one = f"<D:response><D:href>{{}}</D:href><D:propstat><D:prop>{{}}</D:prop>{status}</D:propstat></D:response>"
+        answers = "".join(one.format(place, what) for place, what in found)
         head = '<?xml version="1.0"?><D:multistatus xmlns:D="DAV:" xmlns:C="urn:ietf:params:xml:ns:caldav">'
         self._answer(207, f"{head}{answers}</D:multistatus>")
 
@@ -105,9 +98,6 @@ class _Asked(BaseHTTPRequestHandler):
             self.send_header("ETag", self.server.etag(place))
         self.end_headers()
         self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
 
 
 @pytest.fixture

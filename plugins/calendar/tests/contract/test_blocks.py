@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,7 @@ from typing import Any
 import icalendar
 import pytest
 
-CalendarSession = Callable[..., Any]
-IcsFile = Callable[..., Path]
-Blocks = Callable[..., Any]
+from ..events import Calendar, IcsFile
 
 FOCUS = '[[block]]\ntitle = "Focus"\nminutes = 90\nhours = "09:00-12:00"\n'
 RUN = '[[block]]\ntitle = "Run"\nminutes = 45\ntimes = 3\nhours = "17:00-20:00"\n'
@@ -31,19 +28,22 @@ def spans(found: Any) -> list[tuple[str, str, str]]:
 
 
 @pytest.fixture
-def blocks(calendar_session: CalendarSession, tmp_path: Path) -> Blocks:
+def blocks(calendar_session: Calendar, tmp_path: Path) -> Calendar:
     """Call `agentfw calendar blocks` for one week with these blocks in the person's file."""
 
     def call(calendar: object, wanted: str, *words: str, answers: str | None = None) -> Any:
         (tmp_path / "me.toml").write_text(wanted)
         given = ("--people", "me.toml", "--me", "ana@lab.example", "--zone", "Europe/Berlin", "--weeks", "1")
         agreed = () if answers is not None or "--history" in words else ("--yes",)
-        found = calendar_session(
-            "blocks", calendar, *given, "--from", "2026-11-23", *words, *agreed, "--json", answers=answers
-        )
-        return found.json
+        return calendar_session("blocks", calendar, *given, *words, *agreed, "--json", answers=answers).json
 
     return call
+
+
+@pytest.fixture
+def path(ics_file: IcsFile) -> Path:
+    """A calendar with one event, on Friday morning."""
+    return ics_file(event("Review", 27, "0900"))
 
 
 def events_of(text: str) -> list[Any]:
@@ -55,9 +55,7 @@ def in_file(path: Path) -> list[tuple[str, str]]:
     return [(str(one["SUMMARY"]), f"{one['DTSTART'].dt:%d %H:%M}") for one in events]
 
 
-def test_blocks_are_in_free_time_on_days_of_their_own_and_the_calendar_stays_as_it_is(
-    blocks: Blocks, ics_file: IcsFile
-) -> None:
+def test_blocks_are_in_free_time_on_days_of_their_own_beside_the_calendar(blocks: Calendar, ics_file: IcsFile) -> None:
     path = ics_file(event("Review", 23, "0900", 2), event("Talk", 24, "1700", 2))
     before = path.read_bytes()
 
@@ -74,8 +72,7 @@ def test_blocks_are_in_free_time_on_days_of_their_own_and_the_calendar_stays_as_
     assert all(end <= "2026-11-26" for title, _, end in placed if title == "Tax return")
 
 
-def test_only_what_an_appointment_takes_the_time_of_moves_and_it_is_said_why(blocks: Blocks, ics_file: IcsFile) -> None:
-    path = ics_file(event("Review", 27, "0900"))
+def test_only_what_an_appointment_displaces_moves_and_says_why(blocks: Calendar, ics_file: IcsFile, path: Path) -> None:
     (focus,) = [one for one in spans(blocks(path, FOCUS + RUN)) if one[0] == "Focus"]
     ics_file(event("Review", 27, "0900"), event("Audit", int(focus[1][8:10]), focus[1][11:16].replace(":", "")))
 
@@ -87,7 +84,7 @@ def test_only_what_an_appointment_takes_the_time_of_moves_and_it_is_said_why(blo
     assert blocks(path, FOCUS + RUN)["changes"] == []
 
 
-def test_a_task_takes_the_time_of_a_weekly_block_and_is_never_late_unsaid(blocks: Blocks, ics_file: IcsFile) -> None:
+def test_a_task_takes_the_time_of_a_weekly_block_and_is_never_late_unsaid(blocks: Calendar, ics_file: IcsFile) -> None:
     busy = [event(f"Busy {day}", day, "1200", 5) for day in (23, 24, 25)]
     busy += [event(f"Early {day}", day, "0900", 3) for day in (23, 24)]
     path = ics_file(*busy)
@@ -109,9 +106,8 @@ def test_a_task_takes_the_time_of_a_weekly_block_and_is_never_late_unsaid(blocks
 
 @pytest.mark.parametrize(("answer", "this_week", "wanted_later"), [("", 0, True), ("always", 0, False), ("u", 1, True)])
 def test_what_was_deleted_is_asked_about_once_and_not_placed_again(
-    blocks: Blocks, ics_file: IcsFile, answer: str, this_week: int, wanted_later: bool
+    blocks: Calendar, path: Path, answer: str, this_week: int, wanted_later: bool
 ) -> None:
-    path = ics_file(event("Review", 27, "0900"))
     blocks(path, FOCUS)
     own = path.with_suffix(".blocks.ics")
     own.write_bytes(re.sub(rb"BEGIN:VEVENT.*END:VEVENT\r\n", b"", own.read_bytes(), flags=re.S))
@@ -120,12 +116,10 @@ def test_what_was_deleted_is_asked_about_once_and_not_placed_again(
     blocks(path, FOCUS, answers="")
 
     assert len(in_file(path)) == this_week
-    later = blocks(path, FOCUS, "--weeks", "2")
-    assert bool(spans(later)) == wanted_later
+    assert bool(spans(blocks(path, FOCUS, "--weeks", "2"))) == wanted_later
 
 
-def test_a_block_that_the_person_moved_stays_there_and_a_clash_is_said(blocks: Blocks, ics_file: IcsFile) -> None:
-    path = ics_file(event("Review", 27, "0900"))
+def test_a_block_that_the_person_moved_stays_there_and_a_clash_is_said(blocks: Calendar, path: Path) -> None:
     blocks(path, FOCUS)
     own = path.with_suffix(".blocks.ics")
     own.write_bytes(re.sub(rb"(DT(?:START|END)):202611\d\d", rb"\1:20261127", own.read_bytes()))
@@ -136,8 +130,7 @@ def test_a_block_that_the_person_moved_stays_there_and_a_clash_is_said(blocks: B
     assert found["missing"] == ['Focus, Fri 27 November, 09:00: you put it there, and "Review" is there, too']
 
 
-def test_moves_are_shown_for_a_month_and_taken_back(blocks: Blocks, ics_file: IcsFile) -> None:
-    path = ics_file(event("Review", 27, "0900"))
+def test_moves_are_shown_for_a_month_and_taken_back(blocks: Calendar, ics_file: IcsFile, path: Path) -> None:
     ((_, begin, _),) = spans(blocks(path, FOCUS))
     ics_file(event("Audit", int(begin[8:10]), "0900", 3))
     blocks(path, FOCUS)
@@ -154,9 +147,8 @@ def test_moves_are_shown_for_a_month_and_taken_back(blocks: Blocks, ics_file: Ic
 
 
 def test_nothing_is_written_without_a_yes_and_blocks_are_no_conflicts(
-    calendar_session: CalendarSession, blocks: Blocks, ics_file: IcsFile
+    calendar_session: Calendar, blocks: Calendar, ics_file: IcsFile, path: Path
 ) -> None:
-    path = ics_file(event("Review", 27, "0900"))
     shown = blocks(path, FOCUS, answers="n\n")
     assert len(shown["changes"]) == 1
     assert (shown["written"], path.with_suffix(".blocks.ics").exists()) == (0, False)
@@ -165,12 +157,10 @@ def test_nothing_is_written_without_a_yes_and_blocks_are_no_conflicts(
     own = path.with_suffix(".blocks.ics")
     ics_file(event("Audit", int(begin[8:10]), "0900"))
 
-    found = calendar_session("list", path, own, "--json").json
-
-    assert found["conflicts"] == []
+    assert calendar_session("list", path, own, "--json").json["conflicts"] == []
 
 
-def test_on_a_server_blocks_are_events_and_what_others_added_to_them_stays(blocks: Blocks, server: Any) -> None:
+def test_on_a_server_blocks_are_events_and_what_others_added_to_them_stays(blocks: Calendar, server: Any) -> None:
     server.put("review", event("Review", 27, "0900"))
     server.refuses = 507
     with pytest.raises(AssertionError, match="HTTP 507"):
@@ -209,8 +199,6 @@ def test_on_a_server_blocks_are_events_and_what_others_added_to_them_stays(block
         ("", "there are no blocks in me.toml"),
     ],
 )
-def test_a_setting_that_is_wrong_is_an_error_that_names_it(
-    blocks: Blocks, ics_file: IcsFile, wanted: str, said: str
-) -> None:
+def test_a_wrong_setting_is_an_error_that_names_it(blocks: Calendar, path: Path, wanted: str, said: str) -> None:
     with pytest.raises(AssertionError, match=re.escape(said)):
-        blocks(ics_file(event("Review", 27, "0900")), wanted)
+        blocks(path, wanted)

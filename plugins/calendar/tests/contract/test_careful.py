@@ -6,15 +6,14 @@ import json
 import os
 import re
 import stat
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from chat_server import completion, serving, tool_call
 
-from ..events import event
+from ..events import Calendar, IcsFile, event
 
 pytest.importorskip("icalendar")
 
@@ -23,20 +22,22 @@ GROUP = event("group@lab", "20261123T1000", "Group meeting", "SEQUENCE:3", "X-MI
 THERAPY = event("therapy", "20261123T1030", "Therapy")
 REVIEW = event("review", "20261124T1000", "Review")
 DEMO = event("demo", "20261124T1000", "Demo")
-IcsFile = Callable[..., Path]
-Run = Callable[..., tuple[int, str, str]]
-CalendarSession = Callable[..., Any]
-Decide = Callable[..., Any]
 
 
 @pytest.fixture
-def run(calendar_session: Callable[..., Any]) -> Run:
+def run(calendar_session: Calendar) -> Calendar:
     """Call `agentfw calendar decide`; returns the exit code, stdout and stderr."""
     return lambda *words, answers=None: calendar_session("decide", *words, answers=answers)
 
 
+@pytest.fixture
+def decided(run: Calendar) -> Calendar:
+    """What it prints as JSON."""
+    return lambda *words, answers=None: run(*words, "--json", answers=answers).json
+
+
 def test_what_the_program_decided_teaches_nothing_and_is_asked_again(
-    run: Run, ics_file: IcsFile, tmp_path: Path
+    run: Calendar, decided: Calendar, ics_file: IcsFile, tmp_path: Path
 ) -> None:
     path = ics_file(GROUP, THERAPY, REVIEW, DEMO)
 
@@ -45,7 +46,7 @@ def test_what_the_program_decided_teaches_nothing_and_is_asked_again(
     assert 'the policy "tiny" knows generated organisations only' in err
     assert not (tmp_path / "hub.db").exists()
 
-    first, again = (json.loads(run(path, "--yes", "--json")[1]) for _ in range(2))
+    first, again = (decided(path, "--yes") for _ in range(2))
     assert (first["declined"], first["strategies"]) == (2, [])
     assert (tmp_path / "hub.db.decisions.jsonl").read_text() == ""
     assert not any(conflict["decided_before"] for conflict in again["conflicts"])
@@ -53,16 +54,15 @@ def test_what_the_program_decided_teaches_nothing_and_is_asked_again(
 
 
 def test_what_is_written_is_as_private_as_the_calendar_and_says_what_other_programs_need(
-    run: Run, ics_file: IcsFile, tmp_path: Path
+    run: Calendar, decided: Calendar, ics_file: IcsFile, tmp_path: Path
 ) -> None:
     path = ics_file(GROUP, THERAPY)
     path.chmod(0o600)
 
-    _, out, _ = run(path, "--json", answers="b\n")
+    written = Path(decided(path, answers="b\n")["outputs"][0])
     _, _, err = run(path, "--yes")
 
     assert all(name in err for name in ("Google Calendar", "Outlook", "Apple Calendar")), "how to bring it back"
-    written = Path(json.loads(out)["outputs"][0])
     if os.name != "nt":
         files = (written, tmp_path / "hub.db", tmp_path / "hub.db.decisions.jsonl")
         assert [stat.S_IMODE(file.stat().st_mode) for file in files] == [0o600] * 3
@@ -73,54 +73,25 @@ def test_what_is_written_is_as_private_as_the_calendar_and_says_what_other_progr
     assert sum(line.startswith(("DTSTAMP:", "LAST-MODIFIED:")) for line in lines) == 2
 
 
-def test_what_is_sent_is_shown_without_address_and_other_titles(run: Run, ics_file: IcsFile) -> None:
-    later = event("x", "20261123T1500", "Pregnancy test")
-    words = ("--policy", "scripted", "--set", 'policy.replies=["?"]')
-
-    code, _, err = run(ics_file(GROUP, THERAPY, later), "--show-what-is-sent", "--quiet", "--yes", *words)
-
-    assert code == 0
-    assert "B: Therapy | start=10:30" in err
-    assert "also that day: 15:00 busy" in err
-    assert "Pregnancy" not in err
-    assert "ana@lab" not in err
-
-
 @pytest.mark.slow
-def test_a_server_gets_what_is_shown_and_nothing_else(run: Run, ics_file: IcsFile, tmp_path: Path) -> None:
-    bodies: list[Any] = []
-    decision = {"name": "decide", "arguments": '{"accept": "B", "reason": "mine"}'}
-    call = {"id": "1", "type": "function", "function": decision}
-    answer = {"role": "assistant", "content": "", "tool_calls": [call]}
-
-    class Server(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(json.dumps({"choices": [{"message": answer, "finish_reason": "stop"}]}).encode())
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
+def test_a_server_gets_what_is_shown_and_nothing_else(run: Calendar, ics_file: IcsFile, tmp_path: Path) -> None:
+    later = event("x", "20261123T1500", "Pregnancy test")
+    decision = completion("", message={"tool_calls": [tool_call("decide", accept="B", reason="mine")]})
     (tmp_path / "people.toml").write_text('"joe@acme.example" = "client"\n[me]\ncountry = "DE"\n')
-    path = ics_file(f"{GROUP}\nATTENDEE;CN=Joe Doe:mailto:joe@acme.example\nLOCATION:Ulm", THERAPY, REVIEW, DEMO)
-    with ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        model = ["policy.model=m", f"policy.base_url=http://127.0.0.1:{server.server_port}/v1"]
-        settings = [word for one in model for word in ("--set", one)]
-        words = [path, "--people", "people.toml", "--busy", f"joe@acme.example={path}", "--policy", "openai"]
-        code, _, err = run(*words, *settings, "--show-what-is-sent", "--quiet", answers="b: the client can wait\nA\n")
-        server.shutdown()
+    path = ics_file(f"{GROUP}\nATTENDEE;CN=Joe Doe:mailto:joe@acme.example\nLOCATION:Ulm", THERAPY, REVIEW, DEMO, later)
+    with serving(decision) as (address, server):
+        model = ("--policy", "openai", "--set", "policy.model=m", "--set", f"policy.base_url={address}")
+        words = [path, "--people", "people.toml", "--busy", f"joe@acme.example={path}", *model]
+        code, _, err = run(*words, "--show-what-is-sent", "--quiet", answers="b: the client can wait\nA\n")
 
     assert code == 0
     shown = [line for line in err.splitlines() if line and not line.startswith("still importing")]
-    sent = "\n".join(_texts(bodies))
+    sent = "\n".join(_texts(server.bodies))
     assert all(line in err for line in sent.splitlines()), "everything that is sent is shown"
     unsent = [line for line in shown if re.sub(r"^sent \w+: ", "", line) not in sent]
     assert unsent == []
-    assert "the client can wait" in sent
-    assert not any(word in sent for word in ("joe@", "Joe", "ana@", "bob@", "Ulm", "+who=client"))
+    assert all(text in sent for text in ("the client can wait", "B: Therapy | start=10:30", "that day: 15:00 busy"))
+    assert not any(word in sent for word in ("joe@", "Joe", "ana@", "bob@", "Ulm", "Pregnancy", "+who=client"))
 
 
 def _texts(bodies: list[Any]) -> Iterator[str]:
@@ -136,40 +107,39 @@ def _texts(bodies: list[Any]) -> Iterator[str]:
                 yield f"{call['function']['name']} {call['function']['arguments']}"
 
 
-def test_a_list_shows_conflicts_and_changes_nothing(run: Run, ics_file: IcsFile, tmp_path: Path) -> None:
+def test_a_list_shows_conflicts_and_changes_nothing(
+    run: Calendar, decided: Calendar, ics_file: IcsFile, tmp_path: Path
+) -> None:
     path = ics_file(GROUP, THERAPY, REVIEW, DEMO)
 
     code, out, _ = run(path, "--list")
-    _, listed, _ = run(path, "--json")
+    answer = decided(path)
 
     assert code == 0
     assert out.count("proposed: keep") == 2
     assert "Therapy" in out
-    answer = json.loads(listed)
     assert answer["listed"]
     assert len(answer["conflicts"]) == 2
     assert answer["outputs"] == []
     assert [file.name for file in tmp_path.iterdir()] == ["my.ics"]
 
 
-def test_an_undone_answer_is_asked_again_and_not_learned_from(run: Run, ics_file: IcsFile) -> None:
+def test_an_undone_answer_is_asked_again_and_not_learned_from(decided: Calendar, ics_file: IcsFile) -> None:
     path = ics_file(GROUP, THERAPY, REVIEW, DEMO)
 
-    _, out, _ = run(path, "--json", answers="s\nu\nb\nu\nA\nb\n")
-    _, later, _ = run(path, "--json", answers="")
-    _, undone, _ = run(path, "--json", answers="u\n")
+    answer = decided(path, answers="s\nu\nb\nu\nA\nb\n")
+    later = decided(path, answers="")
 
-    answer = json.loads(out)
     assert answer["undone"] == ["Therapy"], "to leave all can be undone, and is no decision"
     assert [one["kept"] for one in answer["conflicts"]] == ["A", "B"]
-    assert [one["decided_before"] for one in json.loads(later)["conflicts"]] == [True, True]
-    assert json.loads(later)["strategies"] == answer["strategies"]
+    assert [one["decided_before"] for one in later["conflicts"]] == [True, True]
+    assert later["strategies"] == answer["strategies"]
     # All were decided, so nothing was asked and nothing could be undone.
-    assert json.loads(undone)["undone"] == []
+    assert decided(path, answers="u\n")["undone"] == []
 
 
 @pytest.mark.parametrize(("answers", "told"), [("b\nA\nu\nb\n", False), ("b\nA\nu\n", True)])
-def test_only_what_stays_undone_is_told_at_the_end(run: Run, ics_file: IcsFile, answers: str, told: bool) -> None:
+def test_only_what_stays_undone_is_told_at_the_end(run: Calendar, ics_file: IcsFile, answers: str, told: bool) -> None:
     next_day = (one.replace("UID:", "UID:next-").replace("20261124", "20261125") for one in (REVIEW, DEMO))
 
     _, out, _ = run(ics_file(GROUP, THERAPY, REVIEW, DEMO, *next_day), answers=answers)
@@ -177,13 +147,12 @@ def test_only_what_stays_undone_is_told_at_the_end(run: Run, ics_file: IcsFile, 
     assert ("is asked about again" in out) == told
 
 
-def test_several_calendars_are_one_agenda_and_each_is_written(run: Run, ics_file: IcsFile) -> None:
+def test_several_calendars_are_one_agenda_and_all_written(run: Calendar, decided: Calendar, ics_file: IcsFile) -> None:
     work, home = ics_file(GROUP, REVIEW, name="work.ics"), ics_file(THERAPY, DEMO, GROUP, name="home.ics")
 
     refused, _, why = run(work, home, "--output", "x.ics", "--yes")
-    _, out, _ = run(work, home, "--json", answers="b\nReview\n")
+    answer = decided(work, home, answers="b\nReview\n")
 
-    answer = json.loads(out)
     texts = [Path(path).read_text() for path in answer["outputs"]]
     assert [Path(path).name for path in answer["outputs"]] == ["work.decided.ics", "home.decided.ics"]
     # The group meeting is in both; the demo is at home only.
@@ -193,13 +162,12 @@ def test_several_calendars_are_one_agenda_and_each_is_written(run: Run, ics_file
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-def test_a_file_in_utf_16_is_read_and_written_in_it(run: Run, ics_file: IcsFile, encoding: str) -> None:
+def test_a_file_in_utf_16_is_read_and_written_in_it(decided: Calendar, ics_file: IcsFile, encoding: str) -> None:
     path = ics_file(GROUP, THERAPY.replace("Therapy", "Zahnärztin 👩‍⚕️"))
     path.write_bytes(("\ufeff" + path.read_text()).encode(encoding))
 
-    _, out, _ = run(path, "--json", answers="a: wichtig\n")
+    answer = decided(path, answers="a: wichtig\n")
 
-    answer = json.loads(out)
     assert answer["conflicts"][0]["events"][1]["title"] == "Zahnärztin 👩‍⚕️"
     written = Path(answer["outputs"][0]).read_bytes().decode(encoding)
     assert written.startswith("\ufeffBEGIN:VCALENDAR")
@@ -209,11 +177,10 @@ def test_a_file_in_utf_16_is_read_and_written_in_it(run: Run, ics_file: IcsFile,
 @pytest.mark.parametrize(
     "answer", ["keep A", "Keep a, the team needs me", "A the team needs me", "a: the team", "a because of us", "1"]
 )
-def test_an_answer_can_be_a_sentence(run: Run, ics_file: IcsFile, answer: str) -> None:
+def test_an_answer_can_be_a_sentence(run: Calendar, decided: Calendar, ics_file: IcsFile, answer: str) -> None:
     code, _, err = run(ics_file(GROUP, THERAPY), answers="a boss matters more")
-    _, out, _ = run(ics_file(GROUP, THERAPY), "--json", answers=answer)
 
-    assert json.loads(out)["conflicts"][0]["kept"] == "A"
+    assert decided(ics_file(GROUP, THERAPY), answers=answer)["conflicts"][0]["kept"] == "A"
     assert code == 2, "an article is not taken for the letter"
     assert 'may begin with the word "a"' in err
 
@@ -225,15 +192,9 @@ OPTIONAL = event("demo", "20260310T1230", "Optional demo", length="PT60M")
 
 
 @pytest.fixture
-def decide(calendar_session: CalendarSession) -> Decide:
+def decide(calendar: Calendar) -> Calendar:
     """Run a session from March 2026 with these answers, and return its record."""
-
-    def call(path: Path, answers: str) -> Any:
-        said = calendar_session("decide", path, "--json", answers=answers, since="2026-03-01")
-        assert said.err == ""
-        return said.json
-
-    return call
+    return lambda path, answers: calendar("decide", path, answers=answers, since="2026-03-01")
 
 
 @pytest.mark.parametrize(
@@ -247,7 +208,7 @@ def decide(calendar_session: CalendarSession) -> Decide:
     ],
 )
 def test_what_changed_since_it_was_decided_is_asked_again_with_what_changed(
-    decide: Decide, ics_file: IcsFile, old: str, new: str, said: str
+    decide: Calendar, ics_file: IcsFile, old: str, new: str, said: str
 ) -> None:
     decide(ics_file(LUNCH, OPTIONAL), "a\n")
 
@@ -259,15 +220,12 @@ def test_what_changed_since_it_was_decided_is_asked_again_with_what_changed(
     assert answer["declined"] == 0
 
 
-def test_a_decision_of_the_version_before_is_learned_from_and_asked_again(
-    decide: Decide, ics_file: IcsFile, tmp_path: Path
-) -> None:
+def test_an_old_decision_is_learned_from_and_asked_again(decide: Calendar, ics_file: IcsFile, tmp_path: Path) -> None:
     path, journal = ics_file(LUNCH, OPTIONAL), tmp_path / "hub.db.decisions.jsonl"
     assert decide(path, "b\n")["strategies"] == [], "one is too few"
     new = json.loads(journal.read_text())
-    journal.write_text(
-        json.dumps({name: new[name] for name in new if name not in ("seen", "id", "at", "session")}) + "\n"
-    )
+    old = {name: value for name, value in new.items() if name not in ("seen", "id", "at", "session")}
+    journal.write_text(f"{json.dumps(old)}\n")
 
     (asked,) = decide(path, "b\n")["conflicts"]
     again = decide(path, "")
@@ -279,7 +237,7 @@ def test_a_decision_of_the_version_before_is_learned_from_and_asked_again(
 
 
 def test_a_person_is_shown_what_changed_and_asked_about_nothing_else(
-    decide: Decide, ics_file: IcsFile, calendar_session: CalendarSession
+    decide: Calendar, ics_file: IcsFile, calendar_session: Calendar
 ) -> None:
     decide(ics_file(LUNCH, OPTIONAL), "a\n")
     (unchanged,) = decide(ics_file(LUNCH + "\nDESCRIPTION:Bring a fork", OPTIONAL), "")["conflicts"]

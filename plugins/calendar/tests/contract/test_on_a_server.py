@@ -9,9 +9,7 @@ from typing import Any
 import icalendar
 import pytest
 
-from ..events import event
-
-CalendarSession = Callable[..., Any]
+from ..events import Calendar, event
 
 MAIL, DECLINED = "ana@lab.example", "X-AGENTFW-DECLINED"
 GOOGLE = """UID:invited@google.com
@@ -99,7 +97,7 @@ def said(text: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def command(calendar_session: CalendarSession, server: Any) -> CalendarSession:
+def command(calendar_session: Calendar, server: Any) -> Calendar:
     """`agentfw calendar decide` of this server, or another of the commands."""
 
     def call(word: str, *words: str, **more: Any) -> Any:
@@ -125,7 +123,7 @@ PAIRS = [
 
 @pytest.mark.parametrize(("invitation", "serialised", "status"), PAIRS)
 def test_the_own_status_is_what_it_was_also_beside_what_somebody_else_changed(
-    command: CalendarSession, server: Any, invitation: str, serialised: Callable[[str], str], status: str
+    command: Calendar, server: Any, invitation: str, serialised: Callable[[str], str], status: str
 ) -> None:
     server.written = serialised
     server.put("group", GROUP)
@@ -153,7 +151,7 @@ def test_the_own_status_is_what_it_was_also_beside_what_somebody_else_changed(
 
 @pytest.mark.parametrize(("told", "status"), [("gone", "ACCEPTED"), ("failed", "DECLINED")])
 def test_what_was_accepted_elsewhere_or_stays_declined_is_not_said_to_be_restored(
-    command: CalendarSession, server: Any, told: str, status: str
+    command: Calendar, server: Any, told: str, status: str
 ) -> None:
     server.put("group", GROUP)
     place = server.put("invited", GOOGLE.format(status="NEEDS-ACTION" if told == "gone" else "ACCEPTED"))
@@ -171,7 +169,7 @@ def test_what_was_accepted_elsewhere_or_stays_declined_is_not_said_to_be_restore
 
 @pytest.mark.parametrize("status", [404, 409, 412, 403, 507])
 def test_a_mark_that_the_server_keeps_is_not_restored_and_can_be_undone_later(
-    command: CalendarSession, calendar_session: CalendarSession, server: Any, status: int
+    command: Calendar, calendar_session: Calendar, server: Any, status: int
 ) -> None:
     for name, text in (("group", GROUP), ("call", CALL)):
         server.put(name, text)
@@ -198,9 +196,7 @@ def test_a_mark_that_the_server_keeps_is_not_restored_and_can_be_undone_later(
 
 
 @pytest.mark.parametrize("status", [409, 412])
-def test_a_declined_event_that_the_server_does_not_take_is_not_declined(
-    command: CalendarSession, server: Any, status: int
-) -> None:
+def test_what_the_server_does_not_take_is_not_said_to_be_declined(command: Calendar, server: Any, status: int) -> None:
     for name, text in (("group", GROUP), ("call", CALL)):
         server.put(name, text)
         server.put(f"next-{name}", text.replace("UID:", "UID:next-").replace("20261123", "20261124"))
@@ -218,7 +214,7 @@ def test_a_declined_event_that_the_server_does_not_take_is_not_declined(
     assert len(again["conflicts"]) == 2
 
 
-def test_what_somebody_else_changed_at_that_moment_stays(command: CalendarSession, server: Any) -> None:
+def test_what_somebody_else_changed_at_that_moment_stays(command: Calendar, server: Any) -> None:
     places = [server.put(name, text) for name, text in (("group", GROUP), ("call", CALL))]
 
     def edit(place: str) -> None:

@@ -62,12 +62,8 @@ def test_lessons_of_the_assistant_are_cards_and_answers_that_go_by_what_can_be_r
     names += ["calendar_add", "mail_search", "mail_send", "answer"]
     assert all(len(parse_calls(answer, names).calls) == 1 for _, answer in lessons)
     assert sum("\N{REPLACEMENT CHARACTER}" in messages[-1].content for messages, _ in lessons) > 100
-    wishes = [
-        found
-        for messages, answer in lessons
-        if answer.startswith("think: ")
-        for found in re.findall(r"prefer (\S+) ", messages[-1].content)
-    ]
+    thought = [messages[-1].content for messages, answer in lessons if answer.startswith("think: ")]
+    wishes = [wish for content in thought for wish in re.findall(r"prefer (\S+) ", content)]
     assert 0 < sum("\N{REPLACEMENT CHARACTER}" in wish for wish in wishes) < len(wishes) / 2
 
 

@@ -62,39 +62,22 @@ def test_values_are_compared_without_case_spaces_and_punctuation(first: str, sec
 def test_every_metric_of_a_worked_example() -> None:
     # Turn 5. The refund is ready at turns 6 and 7, the look-up was ready at turn 3, nothing ever needs a reshipment.
     known = Windows({"refund": [6, 7], "look-up": [3]})
-    predicted = [
-        action("refund", "ready_to_trigger", order="33"),
-        action("look-up", "triggered"),
-        action("reship", "triggered"),
-        action("call-back", "pending"),
-    ]
+    triggered = [action("look-up", "triggered"), action("reship", "triggered")]
+    predicted = [action("refund", "ready_to_trigger", order="33"), *triggered, action("call-back", "pending")]
     reference = [action("refund", "pending", order="33"), action("look-up", "triggered")]
 
     scores = score_turn(predicted, reference, turn=5, windows=known)
 
+    quarters = dict.fromkeys(("pt", "late", "unfounded", "atr", "false_triggered", "frr"), 1 / 4)
     assert scores == timing.TurnScores(
-        predicted=4,
-        ready=3,
-        expected=2,
-        ac=2 / 4,
-        max_ac=1,
-        pt=1 / 4,
-        ftr=1 / 3,
-        rar=3 / 4,
-        late=1 / 4,
-        unfounded=1 / 4,
-        atr=1 / 4,
-        false_triggered=1 / 4,
-        frr=1 / 4,
+        predicted=4, ready=3, expected=2, ac=2 / 4, max_ac=1, ftr=1 / 3, rar=3 / 4, **quarters
     )
 
 
 def test_an_action_is_in_time_up_to_the_last_turn_of_its_window_by_either_denominator() -> None:
     known = Windows({"refund": [4, 6]})
-    ready, predicted = (
-        [action("refund", "ready_to_trigger")],
-        [action("refund", "pending"), action("reship", "triggered")],
-    )
+    ready = [action("refund", "ready_to_trigger")]
+    predicted = [action("refund", "pending"), action("reship", "triggered")]
 
     in_time = [score_turn(ready, [], turn=turn, windows=known).pt for turn in (1, 5, 6, 7)]
     ours = score_turn(predicted, [], turn=5, windows=known)
@@ -142,9 +125,8 @@ def test_questions_are_compared_by_meaning_and_by_what_they_ask_for() -> None:
     def encode(texts: Sequence[str]) -> list[list[float]]:
         return [vectors[text] for text in texts]
 
-    assert timing.information_consistency(
-        ["Your order ID?"], ["Which order?", "Nice weather?"], encode
-    ) == pytest.approx(0.4)
+    found = timing.information_consistency(["Your order ID?"], ["Which order?", "Nice weather?"], encode)
+    assert found == pytest.approx(0.4)
     assert timing.information_consistency([], ["Which order?"], encode) is None
     assert timing.information_consistency(["Which order?"], [], encode) is None
     assert timing.asked_missing(["Your order ID?", "Nice weather?"], ["order_id"]) == 0.5
@@ -152,17 +134,15 @@ def test_questions_are_compared_by_meaning_and_by_what_they_ask_for() -> None:
     assert timing.asked_missing([], ["order_id"]) is None
 
     asked = [TurnOpportunities("d", 1, (), tuple(vectors)[::2]), turn(2)]
-    of_dialogues = timing.score(
-        asked, [Annotation("d", 3, (TurnOpportunities("d", 1, (), ("Which order?",)),))], encode=encode
-    )
+    reference = Annotation("d", 3, (TurnOpportunities("d", 1, (), ("Which order?",)),))
+    of_dialogues = timing.score(asked, [reference], encode=encode)
     assert of_dialogues["ic"].mean == pytest.approx(0.7)
     assert of_dialogues.turns["d", 2].ic is None
 
 
 def test_action_dependency_sums_over_all_previous_actions() -> None:
-    dependencies = timing.Dependencies(
-        [["look-up", "refund"], ["reship", "refund"], ["reship", "close"]], ["call-back"]
-    )
+    workflows = [["look-up", "refund"], ["reship", "refund"], ["reship", "close"]]
+    dependencies = timing.Dependencies(workflows, ["call-back"])
 
     # Always after look-up, in half of the cases after reship.
     assert dependencies.alignment(["look-up", "reship"], ["refund"]) == pytest.approx(1.5, abs=1e-6)
@@ -219,15 +199,8 @@ def turn(number: int, *actions: tuple[str, Status], dialogue: str = "d") -> Turn
     return TurnOpportunities(dialogue, number, tuple(Opportunity(name, status) for name, status in actions))
 
 
-REFERENCE = Annotation(
-    "d",
-    10,
-    (
-        turn(3, ("refund", "pending")),
-        turn(4, ("refund", "ready_to_trigger"), ("close", "pending")),
-        turn(5, ("refund", "triggered")),
-    ),
-)
+FORESEEN = turn(4, ("refund", "ready_to_trigger"), ("close", "pending"))
+REFERENCE = Annotation("d", 10, (turn(3, ("refund", "pending")), FORESEEN, turn(5, ("refund", "triggered"))))
 EAGER = [turn(number, ("refund", "ready_to_trigger"), ("close", "ready_to_trigger")) for number in (2, 4, 6)]
 WAITING = [turn(2), turn(4, ("refund", "pending")), turn(6)]
 EXACT = [TurnOpportunities("d", number, REFERENCE.at(number).opportunities) for number in (3, 4, 5)]
@@ -264,18 +237,15 @@ def test_players_differ_as_they_should() -> None:
 
 
 def test_runs_with_several_seeds_are_told_with_their_spread() -> None:
-    runs = [
-        timing.score([turn(4, ("refund", "pending"))], [REFERENCE]),
-        timing.score([turn(4, ("refund", "pending"), ("reship", "pending"))], [REFERENCE]),
-    ]
+    pending: list[tuple[str, Status]] = [("refund", "pending"), ("reship", "pending")]
+    runs = [timing.score([turn(4, *pending[:count])], [REFERENCE]) for count in (1, 2)]
 
     figures = timing.over_seeds(runs)
 
     assert (figures["ac"].mean, figures["max_ac"].mean) == (0.75, 1)
     assert figures["ac"].deviation == pytest.approx(0.25 * math.sqrt(2))
-    assert (figures["difference"].mean, figures["difference"].deviation) == timing.difference(
-        0.75, 1, figures["ac"].deviation, 0
-    )
+    difference = figures["difference"]
+    assert (difference.mean, difference.deviation) == timing.difference(0.75, 1, figures["ac"].deviation, 0)
     assert "ftr" not in figures
     assert str(timing.over_seeds(runs[:1])["ac"]) == "1.000±0.000"
 
@@ -292,10 +262,8 @@ workflows: {usual: [order, bake, deliver]}
     reference = Annotation("d", 3, (TurnOpportunities("d", 1, (ordered[0],)),))
     predictions = [TurnOpportunities("d", 1, (ordered[1],)), turn(3, ("bake", "pending"), ("order", "pending"))]
 
-    without, with_catalog = (
-        timing.score(predictions, [reference]),
-        timing.score(predictions, [reference], catalog=catalog),
-    )
+    without = timing.score(predictions, [reference])
+    with_catalog = timing.score(predictions, [reference], catalog=catalog)
 
     assert (without.turns["d", 1].ac, with_catalog.turns["d", 1].ac) == (0, 1)
     assert with_catalog.turns["d", 1].ad is None

@@ -144,7 +144,6 @@ def test_a_file_of_scenarios_that_cannot_be_is_named(tmp_path: Path, text: str, 
 
 @pytest.mark.slow
 def test_a_policy_that_follows_wishes_serves_better_with_them() -> None:
-    """The user's own wish, as a memory would show it, raises what they get."""
     env = world()
     plain, told = [], []
     for task in env.tasks(150, 7, "test"):
@@ -169,10 +168,8 @@ class Whispering(LinearPolicy):
 
     async def generate(self, request: Request) -> Generation:
         last = request.messages[-1]
-        content = "\n".join(["You remember:", *self._lines, last.content])
-        return await super().generate(
-            replace(request, messages=[*request.messages[:-1], replace(last, content=content)])
-        )
+        told = replace(last, content="\n".join(["You remember:", *self._lines, last.content]))
+        return await super().generate(replace(request, messages=[*request.messages[:-1], told]))
 
 
 # -- the card: the same world for models that read one message, and the teacher of such a model ------------------------

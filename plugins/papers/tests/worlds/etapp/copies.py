@@ -65,9 +65,8 @@ def write_copy(folder: Path, *, persons: int = 16, instructions: int = 50, seed:
     for section, tools in TOOLS.items():
         write_json(folder / "toolkit" / section / "config.json", [schema(name, given) for name, given in tools.items()])
     names = PEOPLE[:persons]
-    write_json(
-        folder / "data/instruction/instruction.json", [instruction(number, draw) for number in range(instructions)]
-    )
+    asked = [instruction(number, draw) for number in range(instructions)]
+    write_json(folder / "data/instruction/instruction.json", asked)
     write_json(folder / "profile/profiles.json", {name: profile(name) for name in names})
     for name in names:
         slug = name.replace(" ", "_")
@@ -86,18 +85,11 @@ def write_copy(folder: Path, *, persons: int = 16, instructions: int = 50, seed:
 def schema(name: str, parameters: Sequence[str]) -> dict[str, Any]:
     names = [one.rstrip("*") for one in parameters]
     kinds = {"quantity": "integer", "limit": "integer", "brightness": "integer"}
-    return {
-        "type": "function",
-        "function": {
-            "name": name,
-            "description": f"Made up: {name.replace('_', ' ')}.",
-            "parameters": {
-                "type": "object",
-                "properties": {one: {"type": kinds.get(one, "string"), "description": one} for one in names},
-                "required": [one.rstrip("*") for one in parameters if one.endswith("*")],
-            },
-        },
-    }
+    properties = {one: {"type": kinds.get(one, "string"), "description": one} for one in names}
+    required = [one.rstrip("*") for one in parameters if one.endswith("*")]
+    taken = {"type": "object", "properties": properties, "required": required}
+    function = {"name": name, "description": f"Made up: {name.replace('_', ' ')}.", "parameters": taken}
+    return {"type": "function", "function": function}
 
 
 def instruction(number: int, draw: random.Random) -> dict[str, Any]:
@@ -124,37 +116,27 @@ def profile(name: str) -> dict[str, Any]:
     }
 
 
-def tables_of(slug: str, name: str) -> dict[str, tuple[str, list[Sequence[object]]]]:
+def tables_of(slug: str, name: str) -> dict[str, tuple[str, Sequence[Sequence[object]]]]:
     """The columns and rows of the tables of a person."""
     days = list(enumerate(DATES))
+    events = [(day, f"meeting {day}", "", f"{date} 12:00:00", f"{date} 13:00:00", "10") for day, date in days]
+    mails = [
+        (day, "Eva", name, f"invoice {day}", "the blue bicycle", f"{date} 07:00:00", "in", "no", "")
+        for day, date in days
+    ]
     mail = "id sender receiver subject content timestamp status read_status attachments"
+    alarms = [(day, f"{date} 06:30:00", "up") for day, date in days]
+    health = [(f"{date} 07:00:00", 4000 + day, "fine", "low") for day, date in days]
+    cart = "id asin product_title product_price quantity category"
     return {
-        f"Calendar/events/events_{slug}": (
-            "id title description start_time end_time reminder",
-            [(day, f"meeting {day}", "", f"{date} 12:00:00", f"{date} 13:00:00", "10") for day, date in days],
-        ),
-        f"Calendar/alarms/alarms_{slug}": (
-            "id alarm_time message",
-            [(day, f"{date} 06:30:00", "up") for day, date in days],
-        ),
-        f"Email/emails_{slug}": (
-            mail,
-            [
-                (n, "Eva", name, f"invoice {n}", "the blue bicycle", f"{day} 07:00:00", "in", "no", "")
-                for n, day in days
-            ],
-        ),
-        f"Health/Health_records_{slug}": (
-            "timestamp steps mood stress_level",
-            [(f"{date} 07:00:00", 4000 + day, "fine", "low") for day, date in days],
-        ),
+        f"Calendar/events/events_{slug}": ("id title description start_time end_time reminder", events),
+        f"Calendar/alarms/alarms_{slug}": ("id alarm_time message", alarms),
+        f"Email/emails_{slug}": (mail, mails),
+        f"Health/Health_records_{slug}": ("timestamp steps mood stress_level", health),
         f"Health/Health_summary_records_{slug}": ("date sleep", [(date, "{'hours': 7}") for date in DATES]),
         f"Health/Workout_records_{slug}": ("date kind minutes", [(date, "run", 30) for date in DATES]),
         f"Music/favorites_{slug}": ("id music_type title artist", [(1, "jazz", "Blue", "Ana")]),
-        f"Shopping/carts_{slug}": (
-            "id asin product_title product_price quantity category",
-            [(1, "A1", "Lamp", "9.50", "1", "home")],
-        ),
+        f"Shopping/carts_{slug}": (cart, [(1, "A1", "Lamp", "9.50", "1", "home")]),
     }
 
 

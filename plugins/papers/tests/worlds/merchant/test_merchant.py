@@ -70,10 +70,7 @@ def as_steps(plan: Iterable[Step]) -> list[dict[str, Any]]:
         ([], "no steps"),
         ([{"id": "a", "skill": "risk_sreen"}], 'did you mean "risk_screen"'),
         ([{"id": "a", "skill": "sales_forecast"}], "needs a step of category_trend"),
-        (
-            [{"id": one, "skill": "risk_screen", "needs": [other]} for one, other in ("ab", "ba")],
-            "in a circle: a -> b -> a",
-        ),
+        ([{"id": one, "skill": "risk_screen", "needs": [other]} for one, other in ("ab", "ba")], "in a circle: a -> b"),
         ([{"id": "s1", "skill": "risk_screen", "needs": ["s2"]}], '"s2", which is no step'),
         ([{"id": "a", "skill": "risk_screen"}] * 2, "two steps have the id a"),
         ([{"id": str(number), "skill": "risk_screen"} for number in range(11)], f"at most {MOST_STEPS}"),
@@ -124,11 +121,8 @@ def test_a_failed_step_fails_what_needs_it_and_nothing_else() -> None:
 
 
 def test_what_failed_can_be_planned_again_once() -> None:
-    rule = Planner(
-        as_steps(plan_of(["sales_forecast"])),
-        as_steps(plan_of(["sales_forecast"])),
-        [{"id": "x", "skill": "risk_screen"}],
-    )
+    forecast = as_steps(plan_of(["sales_forecast"]))
+    rule = Planner(forecast, forecast, [{"id": "x", "skill": "risk_screen"}])
 
     episode = play(tasks(1)[0], rule, outages=1)
 
@@ -321,8 +315,9 @@ def test_a_merchant_whose_wishes_are_remembered_is_served_better(tmp_path: Path)
     """Merchants of whom nothing is known beforehand, by the policy and the memory that the world starts with."""
     pytest.importorskip("igraph")
     few = {"environment.stated": 0.0, "environment.test_merchants": 6, "concurrency": 6}
+    both = [{**few, "memory.skillgraph.evolve": evolve} for evolve in (True, False)]
     remembered, forgotten = (
-        agentfw.run("merchant", episodes=48, settings={**few, "memory.skillgraph.evolve": evolve}, runs=tmp_path / name)
-        for name, evolve in (("remembered", True), ("forgotten", False))
+        agentfw.run("merchant", episodes=48, settings=settings, runs=tmp_path / str(place))
+        for place, settings in enumerate(both)
     )
     assert remembered.figures["score"].low > forgotten.figures["score"].estimate

@@ -1,10 +1,15 @@
-"""Annotation and rating by a policy: what it reads, retries, failures, and going on where it stopped."""
+"""Annotation and rating by a policy: what it reads, retries, failures, and going on where it stopped.
+
+And the commands around them: from a YAML file to validated data.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import random
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +20,7 @@ from chat_server import completion, serving
 from click.testing import CliRunner
 
 from agentfw import Generation, Policy, Request, Run
-from agentfw.errors import EndpointError
+from agentfw.errors import AgentfwError, EndpointError, UsageError
 from agentfw.runs import RunFolder, parse_spec
 from agentfw.testing import fresh_host
 from agentfw_papers.timing import annotation_row, turn_row
@@ -23,7 +28,7 @@ from agentfw_papers.worlds.proactive.annotating import Annotations, Annotator, U
 from agentfw_papers.worlds.proactive.asking import Asker
 from agentfw_papers.worlds.proactive.command import proactive
 from agentfw_papers.worlds.proactive.dataset import Example, generated
-from agentfw_papers.worlds.proactive.domains import load_domain
+from agentfw_papers.worlds.proactive.domains import domain_file, load_domain
 from agentfw_papers.worlds.proactive.environment import read_turn
 from agentfw_papers.worlds.proactive.proactiveness import Predictions, Rater, Ratings, read_predictions
 
@@ -185,17 +190,14 @@ def by_length(material: dict[str, Any]) -> str:
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    spec = {
-        "environment": {"name": "proactive", "settings": {"unit": "dialogue", "dialogues": 20}},
-        "policy": "scripted",
-        "episodes": 3,
-    }
+    talks = {"name": "proactive", "settings": {"unit": "dialogue", "dialogues": 20}}
+    spec = {"environment": talks, "policy": "scripted", "episodes": 3}
     made = Run.create(parse_spec(spec), HOST, tmp_path_factory.mktemp("runs"))
     asyncio.run(made.execute())
     return RunFolder.open(made.folder.path)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def predicted(played: RunFolder) -> Predictions:
     return read_predictions(played, HOST)
 
@@ -205,9 +207,7 @@ def rate(predicted: Predictions, judge: Policy, folder: Path, *, most: int | Non
     return asyncio.run(rater.rate(folder / "ratings.jsonl"))
 
 
-def test_the_rating_is_the_mean_of_dialogues_without_turns_that_cannot_be_judged(
-    predicted: Predictions, tmp_path: Path
-) -> None:
+def test_the_rating_is_the_mean_of_dialogues_over_turns_that_are_judged(predicted: Predictions, tmp_path: Path) -> None:
     found = rate(predicted, Judge(by_length), tmp_path)
 
     means, turns = [], 0
@@ -222,9 +222,7 @@ def test_the_rating_is_the_mean_of_dialogues_without_turns_that_cannot_be_judged
     assert found.counts[-1] >= 3
 
 
-def test_the_judge_reads_the_dialogue_up_to_the_turn_and_what_was_predicted_there(
-    predicted: Predictions, tmp_path: Path
-) -> None:
+def test_the_judge_reads_the_dialogue_so_far_and_what_was_foreseen(predicted: Predictions, tmp_path: Path) -> None:
     judge = Judge(by_length)
 
     rate(predicted, judge, tmp_path, most=1)
@@ -256,3 +254,96 @@ def test_the_command_asks_a_model_server_once(played: RunFolder) -> None:
     assert again == {**found, "from_before": found["answers"]}
     assert {body["temperature"] for body in judge.bodies} == {0.1}
     assert (played.path / "ratings.jsonl").exists()
+
+
+# -- `agentfw proactive`: from a YAML file to validated data, and what goes wrong on the way ---------------------------
+
+SAMPLE = domain_file("abcd").parent / "abcd_sample.json"
+
+
+def call(*arguments: object) -> Any:
+    words = [*map(str, arguments), "--json"]
+    return json.loads(CliRunner().invoke(proactive, words, catch_exceptions=False, standalone_mode=False).stdout)
+
+
+@pytest.mark.slow
+def test_a_third_domain_needs_no_python(bakery: Path, tmp_path: Path) -> None:
+    made = call("make", "--domain", bakery, "--dialogues", 40, "--out", tmp_path / "made")
+    annotated = call("annotate", tmp_path / "made", "--domain", bakery, "--rule", "--out", tmp_path / "annotated")
+    report = call("validate", tmp_path / "annotated", "--keep", 0.8, "--out", tmp_path / "kept")
+    kept = json.loads((tmp_path / "kept" / "MANIFEST.json").read_text())
+
+    assert made["dialogues"] == annotated["dialogues"] == {"train": 32, "validation": 4, "test": 4}
+    assert made["catalog"] == annotated["catalog"] == kept["catalog"]
+    assert report["margins"][0]["share"] == 1
+    assert sum(kept["dialogues"].values()) == report["kept"] == 40
+    assert kept["kept_above"] == 0.8
+
+    command = [sys.executable, "-m", "agentfw", "run", "proactive", "--episodes", "4", "--json", "--quiet"]
+    command += ["--set", f"environment.domain={bakery}", "--set", f"environment.data={tmp_path / 'kept'}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+
+    # The run repeats the references of the turn before, so it agrees but for what has just changed.
+    means = {name: figure["mean"] for name, figure in json.loads(done.stdout)["figures"].items()}
+    assert (means["format"], means["ftr"], means["unknown_names"]) == (1, 0, 0)
+    assert 0.5 < means["ac"] < 1
+
+
+def test_a_policy_that_is_installed_annotates(bakery: Path, tmp_path: Path) -> None:
+    call("make", "--domain", bakery, "--dialogues", 3, "--out", tmp_path / "made")
+    nobody = ("model=m", "base_url=http://127.0.0.1:9/v1", "retries=0")
+    chosen = ["--policy", "openai", *(word for one in nobody for word in ("--set", f"policy.{one}"))]
+
+    # Nobody listens there: the command stops, and what was answered so far stays on disk.
+    with pytest.raises(AgentfwError):
+        call("annotate", tmp_path / "made", "--domain", bakery, *chosen, "--out", tmp_path / "annotated")
+    assert (tmp_path / "annotated" / "answers.jsonl").exists()
+    assert not (tmp_path / "annotated" / "MANIFEST.json").exists()
+
+
+def test_the_public_sample_is_imported_annotated_and_validated_unless_too_much_is_left_out(tmp_path: Path) -> None:
+    call("import", "abcd", SAMPLE, "--out", tmp_path / "whole")
+    call("annotate", tmp_path / "whole", "--rule", "--from", 1, "--most", 1, "--out", tmp_path / "one")
+    call("annotate", tmp_path / "whole", "--rule", "--out", tmp_path / "all")
+
+    one, all = (call("validate", tmp_path / name)["margins"] for name in ("one", "all"))
+    assert [row["triggers"] for row in one] == [2] * 5
+    assert [row["passed"] for row in all] == [9, 9, 7, 4, 4]
+
+    rows = json.loads(SAMPLE.read_text("utf-8"))
+    rows[0]["original"].pop()
+    (tmp_path / "data.json").write_text(json.dumps(rows))
+
+    with pytest.raises(AgentfwError, match="33% of the conversations are left out") as caught:
+        call("import", "abcd", tmp_path / "data.json", "--out", tmp_path / "data")
+    lenient = call("import", "abcd", tmp_path / "data.json", "--lenient", "--out", tmp_path / "lenient")
+
+    assert caught.value.exit_code == 1
+    assert lenient["left_out"] == {"original and delexed differ in length": ["3592"]}
+    kept, again = ((tmp_path / name / "dialogues.jsonl.gz").read_bytes() for name in ("data", "lenient"))
+    assert kept == again
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("make", "--domain", "abdc", "--out", "OUT"), 'no domain is called "abdc"'),
+        (("make", "--domain", "abcd", "--set", "early=1", "--out", "OUT"), 'did you mean "early_end"'),
+        (("make", "--domain", "abcd", "--set", 'flows=["refunds"]', "--out", "OUT"), 'no flow or workflow "refunds"'),
+        (("import", "abdc", "FILE", "--out", "OUT"), 'no data format is called "abdc"'),
+        (("import", "abcd", "FILE", "--out", "OUT"), "can't be read"),
+        (("annotate", "OUT", "--rule", "--out", "OUT"), "is not a folder of dialogues"),
+        (("annotate", "OUT", "--rule", "--policy", "openai", "--out", "OUT"), "pass either --policy or --rule"),
+        (("validate", "OUT"), "is not a folder of dialogues"),
+        (("rank", "FILE"), "no run"),
+    ],
+)
+def test_what_cannot_be_done_is_said(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    places = {"OUT": tmp_path / "out", "FILE": tmp_path / "file.json"}
+
+    with pytest.raises(UsageError) as caught:
+        call(*(places.get(one, one) for one in arguments))
+
+    assert message in caught.value.message
+    assert caught.value.fix
+    assert not (tmp_path / "out" / "MANIFEST.json").exists()

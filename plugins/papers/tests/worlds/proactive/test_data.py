@@ -95,18 +95,16 @@ def rows(examples: tuple[Example, ...]) -> list[object]:
 @each_domain
 def test_the_same_seed_gives_the_same_dialogues_in_another_process(name: str) -> None:
     code = (
-        "import sys, json\n"
-        "from agentfw_papers.worlds.proactive.dataset import generated\n"
-        "from agentfw_papers.worlds.proactive.domains import load_domain\n"
-        "examples = generated(load_domain(sys.argv[1]), 'test', 3, 4)\n"
+        "import sys, json; from agentfw_papers.worlds.proactive import dataset, domains\n"
+        "examples = dataset.generated(domains.load_domain(sys.argv[1]), 'test', 3, 4)\n"
         "print(json.dumps([one.dialogue.as_dict() for one in examples]))\n"
     )
     printed = subprocess.run([sys.executable, "-c", code, name], capture_output=True, check=True).stdout
 
-    here = [one.dialogue.as_dict() for one in generated(load_domain(name), "test", 3, 4)]
-    assert json.loads(printed) == json.loads(json.dumps(here))
-    assert rows(generated(load_domain(name), "test", 3, 4)) == rows(generated(load_domain(name), "test", 3, 9)[:4])
-    assert rows(generated(load_domain(name), "test", 4, 4)) != rows(generated(load_domain(name), "test", 3, 4))
+    here, other, more = (generated(load_domain(name), "test", *given) for given in ((3, 4), (4, 4), (3, 9)))
+    assert json.loads(printed) == json.loads(json.dumps([one.dialogue.as_dict() for one in here]))
+    assert rows(here) == rows(more[:4])
+    assert rows(here) != rows(other)
 
 
 @pytest.mark.slow
@@ -117,14 +115,8 @@ def test_no_sentence_and_no_person_is_in_two_splits(name: str) -> None:
         examples = generated(load_domain(name), split, seed=7, count=80)
         people.append({json.dumps(one.dialogue.facts, sort_keys=True) for one in examples})
         # What is about a slot has its label or placeholder in it, and the shortest answer is the value alone.
-        sentences.append(
-            {
-                turn.delexed
-                for one in examples
-                for turn in one.dialogue.turns
-                if turn.speaker != "action" and re.sub(r"<\w+>|[,\s]", "", turn.delexed)
-            }
-        )
+        spoken = {turn.delexed for one in examples for turn in one.dialogue.turns if turn.speaker != "action"}
+        sentences.append({said for said in spoken if re.sub(r"<\w+>|[,\s]", "", said)})
 
     assert all(len(one) > 30 for one in sentences)
     for of_splits in (sentences, people):
@@ -241,7 +233,6 @@ def test_the_file_is_read_by_its_content(tmp_path: Path, change: Callable[[bytes
         SAMPLE.read_bytes()[:-100],
         gzip.compress(SAMPLE.read_bytes(), mtime=0)[:-20],
         gzip.compress(SAMPLE.read_bytes(), mtime=0)[:200] + b"\x00" * 200,
-        b"",
         b"\xff\xfe",
         b"[" * 100_000,
         b"3",

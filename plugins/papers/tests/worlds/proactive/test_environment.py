@@ -115,12 +115,10 @@ def test_the_references_as_answers_agree_fully_however_they_are_written(answers:
     example = environment.example(environment.tasks(1, 7, "test")[0])
     asked = asked_turns(example.dialogue, "spoken")
 
-    episode = play(
-        environment,
-        Answering(
-            lambda place: write_answer(example.annotation.at(asked[place]).opportunities, environment.settings.answers)
-        ),
-    )
+    def reference(place: int) -> str:
+        return write_answer(example.annotation.at(asked[place]).opportunities, environment.settings.answers)
+
+    episode = play(environment, Answering(reference))
 
     expected = environment.references(episode.task)["oracle"]
     names = ("ac", "max_ac", "pt", "ftr", "rar", "silent")
@@ -213,9 +211,7 @@ def test_every_turn_of_every_dialogue_is_a_task_once() -> None:
 
 
 @pytest.mark.slow
-def test_dialogues_come_from_a_folder_with_their_times_and_references_of_another_catalog_are_refused(
-    tmp_path: Path,
-) -> None:
+def test_dialogues_come_from_a_folder_with_times_and_those_of_another_catalog_are_refused(tmp_path: Path) -> None:
     def with_times(dialogue: Dialogue) -> Dialogue:
         turns = tuple(replace(turn, time=10.0 * place) for place, turn in enumerate(dialogue.turns))
         return replace(dialogue, turns=turns)

@@ -23,36 +23,10 @@ from agentfw_papers.worlds.proactive.judge import Listener, TimingJudge, TimingJ
 from agentfw_papers.worlds.proactive.prompting import dialogue_lines
 from agentfw_rewardmodels.rubric import make_question
 
-DOMAIN = """
-name: bakery
-version: "1"
-slots:
-  cake: {values: [apple, plum]}
-  day: {pattern: "(Sun|Mon)day"}
-actions:
-  look-up-customer: {}
-  order-cake: {parameters: [cake, day], required: [cake, day]}
-  cancel-order: {}
-workflows:
-  birthday: [look-up-customer, order-cake]
-  cancelling: [look-up-customer, cancel-order]
-phrases:
-  openings:
-    birthday: [I want a cake for a birthday, a birthday needs a cake now, b b b b, c c c c, d d d d, e e e e]
-    cancelling: [please cancel what I ordered, f f f f, g g g g, h h h h, i i i i, j j j j]
-  entries: {look-up-customer: "The customer was looked up"}
-"""
-
 WISH = "1 customer: Hello, I want a cake for a birthday"
 CAKE = "2 professional: Which cake?\n3 customer: With apple please"
 DAY = "4 professional: When?\n5 customer: On Sunday"
 LOOKED = "look-up-customer ready_to_trigger"
-
-
-@pytest.fixture
-def bakery(tmp_path: Path) -> Path:
-    (tmp_path / "domain.yaml").write_text(DOMAIN)
-    return tmp_path
 
 
 def marks(
@@ -166,15 +140,11 @@ def test_a_turn_that_was_not_measured_has_no_score_and_is_counted(tmp_path: Path
 
 def test_a_run_mixes_agreement_with_the_judge_for_each_sample_of_a_turn(tmp_path: Path) -> None:
     judge = {"name": "rubric", "weight": 0.5, "settings": {"policy": "timing_judge"}}
+    rewards = [{"name": "proactive_ac", "weight": 0.5}, judge]
+    world = {"name": "proactive", "settings": {"dialogues": 5, "answers": "lines"}}
+    policy = {"name": "scripted", "settings": {"replies": ["search-faq ready_to_trigger", "nothing"]}}
 
-    records = run_of(
-        tmp_path,
-        environment={"name": "proactive", "settings": {"dialogues": 5, "answers": "lines"}},
-        policy={"name": "scripted", "settings": {"replies": ["search-faq ready_to_trigger", "nothing"]}},
-        rewards=[{"name": "proactive_ac", "weight": 0.5}, judge],
-        episodes=4,
-        samples=2,
-    )
+    records = run_of(tmp_path, environment=world, policy=policy, rewards=rewards, episodes=4, samples=2)
 
     for record in records:
         found = {row[0]: row[2] for row in record["scores"]}
@@ -212,10 +182,8 @@ def test_its_reward_passes_from_agreement_to_a_judge_with_two_rules_of_its_own()
     rewards = {one.name: one for one in resolved("proactive-llm").rewards}
 
     def weights(update: int) -> list[float]:
-        return [
-            parse_schedule(rewards[name].weight)(Progress(update=update, updates=320))
-            for name in ("proactive_max_ac", "rubric")
-        ]
+        at = Progress(update=update, updates=320)
+        return [parse_schedule(rewards[name].weight)(at) for name in ("proactive_max_ac", "rubric")]
 
     judge = rewards["rubric"].checked
     assert weights(0) == [1, 0]
