@@ -50,8 +50,7 @@ except ImportError:
 Namespace = tuple[str, ...]
 
 PAGED = 100  # number of items of a namespace that are ranked at least
-_ESCAPED = re.compile("[%/\x00-\x1f\x7f-\x9f]")
-"""What can't be in a label that is part of an owner's name."""
+_ESCAPED = re.compile("[%/\x00-\x1f\x7f-\x9f]")  # what can't be in a label that is part of an owner's name
 
 
 class SkillGraphStore(BaseStore):  # type: ignore[misc]

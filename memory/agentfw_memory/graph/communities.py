@@ -37,8 +37,7 @@ PROFILE_WEIGHT = 10.0
 """Weight of an edge between users with similar profiles, where having a skill weighs 1. Most of a user's skills are had
 by nobody else. They would put each user into a community of their own."""
 
-_igraph_generator = threading.Lock()
-"""igraph has one generator for the whole process."""
+_igraph_generator = threading.Lock()  # igraph has one generator for the whole process
 
 
 def split(count: int, ends: Integers, weights: Floats, resolution: float, *, method: Method, seed: int) -> Integers:
@@ -90,8 +89,7 @@ class Membership:
         self._labels = np.full((1, len(settings.resolutions)), -1, np.int64)
         """By node: its community on each level. The last row belongs to no node and holds -1."""
         self._row = self._edges = self._split_at = 0
-        self._behind: dict[int, Integers] = {}
-        """Of each skill that was asked for: its users, if there are several."""
+        self._behind: dict[int, Integers] = {}  # of each skill that was asked for: its users, if there are several
         self._saved = True
         self._load()
 

@@ -33,8 +33,7 @@ COMPARED = 200  # maximum number of similar skills in which other users are look
 _NAME = re.compile(r"(?<=\w[\s,])\s*[A-Z]\w")
 TOLD = 0.5  # share of a skill's words from which on a trajectory's text counts as telling it
 
-Counts = dict[str, int]
-"""Numbers of rows by the names of `Receipt`."""
+Counts = dict[str, int]  # numbers of rows by the names of `Receipt`
 
 
 def check_not_reserved(what: str, name: str) -> None:

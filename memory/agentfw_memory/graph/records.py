@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
-Visibility = Literal["private", "shared"]
-"""Who may see a skill: only its owner, or every user of the tenant."""
+Visibility = Literal["private", "shared"]  # who may see a skill: only its owner, or every user of the tenant
 NodeKind = Literal["user", "skill", "tool", "scenario", "trajectory", "fact", "conversation", "saying", "case"]
 EdgeKind = Literal[
     "OWNS",

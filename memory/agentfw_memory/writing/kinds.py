@@ -44,14 +44,11 @@ WEIGHTS = Path(__file__).parent / "kinds.safetensors"
 class Weights(NamedTuple):
     """What was learned. Each has a column for each kind."""
 
-    pieces: NDArray[np.uint32]
-    """Hashes of the pieces that are known, sorted."""
-    rows: Float32Array
-    """A row for each piece, and a last one for all sentences."""
+    pieces: NDArray[np.uint32]  # hashes of the pieces that are known, sorted
+    rows: Float32Array  # a row for each piece, and a last one for all sentences
     hidden: Float32Array
     """The first layer of the network for vectors: a row for each dimension, and a last one, the bias."""
-    out: Float32Array
-    """Its second layer: a row for each column of `hidden`, and a last one, the bias."""
+    out: Float32Array  # its second layer: a row for each column of `hidden`, and a last one, the bias
 
 
 def probabilities(

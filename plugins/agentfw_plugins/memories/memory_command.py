@@ -108,14 +108,10 @@ class Subcommand:
     parameters: tuple[Decorator, ...]
     call: Callable[..., Any]
     """Called with the graph, with what tells the progress, and with the parameters. Returns what `--json` prints."""
-    show: Callable[..., None]
-    """Called with the output, the answer and the parameters."""
-    makes: bool = False
-    """Whether a store or a tenant is created if there is none."""
-    doing: str = ""
-    """What is shown while it works."""
-    nothing: str = ""
-    """What is noted if nothing was found."""
+    show: Callable[..., None]  # called with the output, the answer and the parameters
+    makes: bool = False  # whether a store or a tenant is created if there is none
+    doing: str = ""  # what is shown while it works
+    nothing: str = ""  # what is noted if nothing was found
     asks: Callable[..., str] | None = None
     """Returns of the parameters what is to be confirmed, as it would be typed. It can't be undone."""
 

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
 FORMAT = "agentfw skill graph 3"
 
-Record = dict[str, Any]
-"""One exported row: plain JSON values, with the name of its table under "row"."""
+Record = dict[str, Any]  # one exported row: plain JSON values, with the name of its table under "row"
 
 # Rows come after those that they refer to. What a store makes itself is left out.
 _EXPORTED = ("node", "trajectory", "version", "live", "edge", "profile")
@@ -111,8 +110,7 @@ def _load(rows: GraphRows, change: Change, records: Iterable[Record]) -> int:
     """Add exported rows to an empty tenant and return how many there are. Raises ValueError for an invalid row, and for
     vectors of another embedder than the tenant's."""
     dimensions = count = 0
-    texts: dict[int, tuple[str, str, float]] = {}
-    """What is said of valid versions, whose rows of `live` follow later."""
+    texts: dict[int, tuple[str, str, float]] = {}  # what is said of valid versions, whose rows of `live` follow later
     for count, record in enumerate(records, start=1):
         try:
             if count > 1:

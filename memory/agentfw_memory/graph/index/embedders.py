@@ -60,8 +60,7 @@ CHUNK = 20_000  # number of characters that are embedded as one
 WEIGHTS, TOKENIZER = "weights/l2_supercat_256.safetensors", "tokenizers/l2_supercat_tokenizer_config.json"
 
 MEASURED = "a text to measure"
-Rows = Callable[[Sequence[str]], Any]
-"""Returns a row of numbers for each text."""
+Rows = Callable[[Sequence[str]], Any]  # returns a row of numbers for each text
 
 
 @runtime_checkable

@@ -83,8 +83,7 @@ class SkillIndex:
 
     def __init__(self, dimensions: int) -> None:
         self.dimensions = dimensions
-        self._indexes = VectorIndex(dimensions), VectorIndex(dimensions)
-        """Private skills, and shared ones."""
+        self._indexes = VectorIndex(dimensions), VectorIndex(dimensions)  # private skills, and shared ones
 
     def __len__(self) -> int:
         return sum(len(index) for index in self._indexes)

@@ -45,8 +45,7 @@ TYPICAL_MATCH = 1.0 / (1.0 + SATURATION)
 """What a word counts that occurs once in a text of average length, as a share of its rarity."""
 
 
-Pairs = NDArray[np.int32]
-"""Rows of a term and its count."""
+Pairs = NDArray[np.int32]  # rows of a term and its count
 
 
 @dataclass
@@ -67,11 +66,9 @@ class WordIndex:
         self._names: list[str] = []
         self._uses: list[int] = []
         self._parts: dict[int, _Part] = {}
-        self._part_of = np.zeros(16, np.int64)
-        """By skill: its part plus one, or 0 if it isn't here."""
+        self._part_of = np.zeros(16, np.int64)  # by skill: its part plus one, or 0 if it isn't here
         self._texts: dict[int, Pairs] = {}
-        self.lengths = np.zeros(16)
-        """By skill: the number of its terms."""
+        self.lengths = np.zeros(16)  # by skill: the number of its terms
         self._weights = np.zeros(16, np.float32)
         self._rarities = np.zeros(16)
 
@@ -158,10 +155,8 @@ def _packed(pairs: Iterable[tuple[int, int]]) -> NDArray[np.int32]:
 class Weights:
     """What the terms of a query are worth among some texts."""
 
-    rarities: dict[str, float]
-    """By term that at least one of the texts has, with the rarest first."""
-    highest: float
-    """What the query would score as a text of its own."""
+    rarities: dict[str, float]  # by term that at least one of the texts has, with the rarest first
+    highest: float  # what the query would score as a text of its own
     mean: float
     deviation: float
     """Mean and standard deviation of the scores of all the texts, estimated from how common the terms are."""

@@ -38,18 +38,14 @@ LONGEST_DRAFT = 20_000
 class Placed:
     """What became of the drafts of one trajectory."""
 
-    added: dict[int, Float32Array] = field(default_factory=dict)
-    """New skills, with their vectors."""
-    merged: list[int] = field(default_factory=list)
-    """Existing skills that said the same."""
+    added: dict[int, Float32Array] = field(default_factory=dict)  # new skills, with their vectors
+    merged: list[int] = field(default_factory=list)  # existing skills that said the same
     updated: dict[int, Float32Array] = field(default_factory=dict)
     """Existing wishes that got a newest version, with their vectors."""
-    ended: list[int] = field(default_factory=list)
-    """Wishes in place of which another one got a newest version."""
+    ended: list[int] = field(default_factory=list)  # wishes in place of which another one got a newest version
     unsaid: list[str] = field(default_factory=list)
     """Texts that no longer hold, because their wish was updated or ended."""
-    wishes: set[int] = field(default_factory=set)
-    """Those of the skills above that are wishes of this trajectory."""
+    wishes: set[int] = field(default_factory=set)  # those of the skills above that are wishes of this trajectory
 
 
 class Learner:

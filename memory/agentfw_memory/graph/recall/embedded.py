@@ -37,8 +37,7 @@ class EmbeddedRecall:
 
     cache: GraphCache
     membership: Membership | None
-    _uncalibrated: float
-    """Number of skills that changed since the terms were calibrated."""
+    _uncalibrated: float  # number of skills that changed since the terms were calibrated
 
     def __init__(self, rows: GraphRows, settings: GraphSettings, embedder: Embedder) -> None:
         self._rows, self._settings, self._embedder = rows, settings, embedder

@@ -46,23 +46,18 @@ class GraphCache:
         self.timeline = Timeline()
         self.uses: deque[Use] = deque(maxlen=SAMPLED)
         """The latest uses with their rewards. Those of one trajectory follow each other."""
-        self.rated: set[int] = set()
-        """The skills that were shown for an answer which somebody rated."""
+        self.rated: set[int] = set()  # the skills that were shown for an answer which somebody rated
         self._row = 0
-        self.owned: dict[int, set[int]] = {}
-        """The skills of each owner."""
+        self.owned: dict[int, set[int]] = {}  # the skills of each owner
         self.complements: dict[int, set[int]] = {}
         self.conflicts: dict[int, set[int]] = {}
-        self._private: dict[int, Integers] = {}
-        """The private skills of users who asked something."""
+        self._private: dict[int, Integers] = {}  # the private skills of users who asked something
         self._names: dict[str, dict[int, frozenset[str]]] = {}
         self._unnamed: set[int] = set()
         self._profiles: dict[int, Float32Array | None] = {}
         """The profiles of users who asked something, or None for a user without one."""
-        self._means: dict[int, Float32Array | None] = {}
-        """The vectors of users without a profile."""
-        self._background: Float32Array | None = None
-        """The vectors of the shared skills that stand for all of them."""
+        self._means: dict[int, Float32Array | None] = {}  # the vectors of users without a profile
+        self._background: Float32Array | None = None  # the vectors of the shared skills that stand for all of them
 
     def __len__(self) -> int:
         return len(self.index)
@@ -247,8 +242,7 @@ class Timeline:
 
     def __init__(self) -> None:
         self._orders: dict[int, list[tuple[float, int]]] = {}
-        self._known: dict[int, tuple[int, float]] = {}
-        """By skill: its part and its time."""
+        self._known: dict[int, tuple[int, float]] = {}  # by skill: its part and its time
 
     def put(self, number: int, when: float, part: int) -> None:
         """Add a skill, or move it."""

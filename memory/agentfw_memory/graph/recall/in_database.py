@@ -258,8 +258,7 @@ class _SavedCommunities:
         self, numbers: Integers, owners: Iterable[tuple[int, int]], labels: Mapping[int, tuple[int, ...]], levels: int
     ) -> None:
         self._numbers, self._labels, self._nowhere = numbers, dict(labels), (-1,) * levels
-        self._behind: dict[int, list[int]] = {}
-        """By skill: the users who have it."""
+        self._behind: dict[int, list[int]] = {}  # by skill: the users who have it
         for skill, owner in owners:
             self._behind.setdefault(skill, []).append(owner)
         for skill, users in self._behind.items():

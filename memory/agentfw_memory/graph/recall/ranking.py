@@ -52,8 +52,7 @@ FEW = 20  # number of skills below which nobody can say what is usual, so that n
 ASSUMED_MEAN, ASSUMED_AS_OFTEN = 0.1, 8
 """What is assumed of the cosines of a graph with few skills, and the number of skills that outweigh it."""
 
-Connection = Literal["time", "owner"]
-"""How a skill may be connected to a candidate."""
+Connection = Literal["time", "owner"]  # how a skill may be connected to a candidate
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +60,13 @@ class Asked:
     """One question."""
 
     query: str
-    vector: Float32Array | None
-    """The query's, if skills are compared by vectors."""
-    reader: int | None
-    """The user, or None for one who isn't in the store yet."""
+    vector: Float32Array | None  # the query's, if skills are compared by vectors
+    reader: int | None  # the user, or None for one who isn't in the store yet
     k: int
-    at_least: float = 0.0
-    """The least relevance of a skill that is returned."""
-    where: Mapping[str, Any] = field(default_factory=dict)
-    """What the metadata of a skill must be."""
+    at_least: float = 0.0  # the least relevance of a skill that is returned
+    where: Mapping[str, Any] = field(default_factory=dict)  # what the metadata of a skill must be
     scenarios: tuple[int, ...] = ()
-    tools: tuple[int, ...] = ()
-    """The scenarios and the tools that the caller names."""
+    tools: tuple[int, ...] = ()  # the scenarios and the tools that the caller names
 
 
 @dataclass(slots=True)
@@ -88,15 +82,12 @@ class Similarity:
     vector: Float32Array | None
     nearest: Callable[[int], Integers]
     """Returns up to so many skills with the most similar vectors, of those that the user may see."""
-    question: Question | DatabaseQuestion | None
-    """The query by words."""
+    question: Question | DatabaseQuestion | None  # the query by words
     cosines: Scores = field(default_factory=lambda: np.zeros(0))
     """Those of the query and of skills drawn from all that the user may see."""
-    found_among: int = 0
-    """The number of skills that may be found."""
+    found_among: int = 0  # the number of skills that may be found
     vector_weight: float = 1.0
-    stored: Integers | None = None
-    """The numbers in the store, where skills are numbered otherwise."""
+    stored: Integers | None = None  # the numbers in the store, where skills are numbered otherwise
 
     @property
     def hybrid(self) -> bool:

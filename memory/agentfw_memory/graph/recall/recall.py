@@ -58,8 +58,7 @@ class Recaller:
         self._maker = record_of(embedder)
         self._by: EmbeddedRecall | DatabaseRecall = EmbeddedRecall(rows, settings, embedder)
         self._has_cases = False
-        self.head = rows.store.head()
-        """What is known of the tenant, as of the latest call of the graph."""
+        self.head = rows.store.head()  # what is known of the tenant, as of the latest call of the graph
 
     @property
     def cache(self) -> GraphCache:

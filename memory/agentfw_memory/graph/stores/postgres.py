@@ -43,8 +43,7 @@ class PostgresStore(Store):
         super().__init__(where)
         self._server, self._patience = open_server(str(where)), patience
         self._waiting = f"SET LOCAL lock_timeout = {max(1, round(1000 * patience))}"
-        self._open: Connection | None = None
-        """The connection of the transaction that is open."""
+        self._open: Connection | None = None  # the connection of the transaction that is open
 
     def close(self) -> None:
         self._server.release()

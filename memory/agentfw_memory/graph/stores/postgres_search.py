@@ -22,10 +22,8 @@ from agentfw_memory.graph.records import Use
 from agentfw_memory.graph.stores.store import NOTHING, TABLES, Corpus, Nearest, Proposals, Sought, Summary
 from agentfw_memory.graph.text.words import terms
 
-Query = tuple[Any, ...]
-"""A statement that reads, and its values."""
-Ask = Callable[..., list[list[Any]]]
-"""Returns the rows of several queries, which are sent at once."""
+Query = tuple[Any, ...]  # a statement that reads, and its values
+Ask = Callable[..., list[list[Any]]]  # returns the rows of several queries, which are sent at once
 
 HOLDERS, TOGETHER = 1_000, 100
 """Maximum number of shared skills that are found with a seldom word (as many as make a word common), and with several

@@ -41,8 +41,7 @@ ATTEMPT = 0.5
 """Seconds that one attempt to get a connection takes. Attempts are repeated until the caller's patience ends."""
 
 TYPES = {"integer": "bigint", "number": "float8", "text": 'text COLLATE "C"', "vector": "vector", "bytes": "bytea"}
-TYPES["words"] = "tsvector"
-"""The types of columns. Text is compared by bytes, not in the order of a language."""
+TYPES["words"] = "tsvector"  # the types of columns. Text is compared by bytes, not in the order of a language.
 
 PAUSE = 0.1  # seconds before a call is repeated whose connection broke
 

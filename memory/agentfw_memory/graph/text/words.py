@@ -100,8 +100,7 @@ _NEGATED = (
     "no not never don doesn nicht nie kein keine ne pas jamais sans nunca sin non mai senza não sem не нет без никогда "
     "لا ليس لم नहीं मत"
 )
-NEGATIONS = frozenset(_NEGATED.split())
-"""Words that turn a text round, though most of them are too common to be terms."""
+NEGATIONS = frozenset(_NEGATED.split())  # words that turn a text round, though most of them are too common to be terms
 SHORT = 300  # number of characters up to which a text may be a question
 
 _WORD = re.compile(r"\w+")
