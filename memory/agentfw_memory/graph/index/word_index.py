@@ -23,14 +23,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from math import prod
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers, grown
 from agentfw_memory.graph.rows.graph_rows import GraphRows
-from agentfw_memory.graph.stores.store import Corpus, Proposals, Sought
+from agentfw_memory.graph.stores.store import Corpus, Proposals
 from agentfw_memory.graph.text.words import terms
 
 SHARED = 0  # the part of shared skills. A private skill is in the part of its owner's number, which is never 0
@@ -273,28 +272,22 @@ class DatabaseQuestion:
         self, query: str, reader: int | None, rows: GraphRows, shared: Corpus, common: Mapping[str, int]
     ) -> None:
         """`shared` is what is known of the texts of all shared skills, and `common` how many have each common word."""
-        self._rows, self._reader, self._shared, self._common = rows, reader, shared, common
+        self._rows, self.reader, self._shared, self._common = rows, reader, shared, common
         self._texts: dict[int, Counter[str]] = {}
-        self._asked = Counter(terms(query))
-        often = sorted((term for term in self._asked if term in common), key=lambda term: common[term])
-        self._together = often[:TOGETHER]
-
-    def sought(self, vector: Float32Array | None, most: int, where: Mapping[str, Any], by: str) -> Sought:
-        """Return what to search for: `most` skills by the vector, and skills with the words."""
-        asked, together = ([], []) if by == "vectors" else (list(self._asked), self._together)
-        among = None
-        if together:
-            shares = [min(1.0, self._common[term] / max(self._shared.count, 1)) for term in together]
+        self.asked = Counter(terms(query))  # the private skills with each are found
+        self.seldom = [term for term in self.asked if term not in common]  # so are the shared ones with each of these
+        often = sorted((term for term in self.asked if term in common), key=lambda term: common[term])
+        self.together = often[:TOGETHER]  # and those with all of these, among the first so many or, if None, among all
+        self.among: int | None = None
+        if self.together:
             # The index reads all that have the rarest of them. If many skills have all of them, enough of these are
             # among the first skills.
-            first = int(SPARE * SCORED / prod(shares))
-            among = first if first < self._common[together[0]] and not where else None
-        seldom = [term for term in asked if term not in self._common]
-        return Sought(self._reader, vector, most, asked, seldom, together, among, where)
+            first = int(SPARE * SCORED / prod(min(1.0, common[term] / max(shared.count, 1)) for term in self.together))
+            self.among = first if first < common[self.together[0]] else None
 
     def take(self, found: Proposals) -> None:
         """Take what was found."""
-        asked, shared, common, mine = self._asked, self._shared, self._common, found.own_corpus
+        asked, shared, common, mine = self.asked, self._shared, self._common, found.own_corpus
         holders, own = found.holders, found.own_holders
         having = {term: common.get(term, 0) + len(holders.get(term, ())) + len(own.get(term, ())) for term in asked}
         self._own = frozenset(chain.from_iterable(own.values()))
@@ -309,7 +302,7 @@ class DatabaseQuestion:
             for number in numbers:
                 proposed[number] += rarities[term]
         for number in found.together:
-            proposed[number] += sum(rarities[term] for term in self._together)
+            proposed[number] += sum(rarities[term] for term in self.together)
         best = sorted(proposed, key=lambda number: (-proposed[number], number))[:SCORED]
         self._proposed = np.array(best, np.int64)
 

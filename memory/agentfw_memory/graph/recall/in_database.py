@@ -75,9 +75,10 @@ class DatabaseRecall:
 
     def rank(self, asked: Asked) -> list[Ranked]:
         prepared, settings = self.prepared(), self._settings
-        question = DatabaseQuestion(asked.query, asked.reader, self._rows, prepared.corpus, prepared.common)
+        query = "" if settings.query_similarity == "vectors" else asked.query
+        question = DatabaseQuestion(query, asked.reader, self._rows, prepared.corpus, prepared.common)
         most = max(settings.candidates, asked.k)
-        found = self._search.propose(question.sought(asked.vector, most, asked.where, settings.query_similarity))
+        found = self._search.propose(question, asked.vector, most, asked.where)
         similarity = self._similarity(asked, question, found, prepared)
         candidates = similarity.best(most)
         if asked.scenarios and asked.vector is not None and settings.context_weight:

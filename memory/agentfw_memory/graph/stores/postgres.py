@@ -7,25 +7,28 @@ travels as one message, and many rows are added by COPY: a statement for each wo
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.graph_settings import PATIENCE
 from agentfw_memory.graph.stores.postgres_search import PostgresSearch, array_as_sent, words_of
-from agentfw_memory.graph.stores.postgres_server import LOCK_TIMEOUT, answers_of, open_server, server_errors
+from agentfw_memory.graph.stores.postgres_server import (
+    LOCK_TIMEOUT,
+    Connection,
+    answers_of,
+    open_server,
+    server_errors,
+)
 from agentfw_memory.graph.stores.sql import Store
 from agentfw_memory.graph.stores.store import TABLES, Answer, Change, Insert, Reading, Select
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from agentfw_memory.graph.stores.postgres_server import Connection
 
 SENT = {"integer": "int8", "number": "float8", "optional number": "float8", "text": "text", "bytes": "bytea"}
 SENT |= {"optional text": "text", "vector": "bytea", "words": "bytea"}
@@ -113,7 +116,7 @@ class PostgresStore(Store):
         made_by: dict[str, Callable[[Any], bytes]] = {"vector": _vector_as_sent, "words": _lexemes_as_sent}
         convert = [made_by.get(kinds[name]) for name in one.columns]
         with (
-            self._connection() as connection,
+            self._lent() as connection,
             connection.cursor() as cursor,
             cursor.copy(f"COPY {into} FROM STDIN (FORMAT BINARY)".encode()) as copy,
         ):
@@ -141,13 +144,13 @@ class PostgresStore(Store):
         return f"{column} = ANY(?::bigint[])", [array_as_sent(values)]
 
     def _run(self, sql: str, values: Sequence[Any]) -> int:
-        with self._connection() as connection:
+        with self._lent() as connection:
             return max(0, connection.execute(_query(sql), values).rowcount)
 
     def _run_many(self, sql: str, rows: Sequence[tuple[Any, ...]]) -> int:
         if len(rows) == 1:
             return self._run(sql, rows[0])
-        with self._connection() as connection, connection.cursor() as cursor:
+        with self._lent() as connection, connection.cursor() as cursor:
             cursor.executemany(_query(sql), rows)
             return max(0, cursor.rowcount)
 
@@ -155,16 +158,10 @@ class PostgresStore(Store):
         return self._ask((sql, *values))[0]
 
     def _ask(self, *queries: tuple[Any, ...]) -> list[list[Any]]:
-        """Return the rows of several queries, which are sent at once. Each is a statement and its values."""
-        statements = [(_query(sql), values) for sql, *values in queries]
-        if self._open is not None:
-            with server_errors(self._open):
-                return answers_of(self._open, self._waiting, statements)
-        with self._server.connection(self._patience) as connection:
-            return answers_of(connection, self._waiting, statements)
+        with self._lent() as connection:
+            return answers_of(connection, self._waiting, [(_query(sql), values) for sql, *values in queries])
 
     def _run_alone(self, sql: str) -> None:
-        """Execute a statement that can't be in a transaction."""
         with self._server.connection(self._patience) as connection:
             connection.execute(sql.encode())
 
@@ -181,20 +178,24 @@ class PostgresStore(Store):
                 self._open = None
 
     @contextmanager
-    def _connection(self) -> Iterator[Connection]:
-        """The connection of the open transaction, or one for a single statement."""
-        if self._open is not None:
+    def _lent(self) -> Iterator[Connection]:
+        """Lend the connection of the open transaction, or one for what is read outside of any."""
+        if self._open is None:
+            with self._server.connection(self._patience) as free:
+                yield free
+        else:
             with server_errors(self._open):
                 yield self._open
-            return
-        with self._server.transaction(self._patience, self._waiting) as one:
-            yield one
+
+
+_TABLE = re.compile(rf"\b(FROM|JOIN)\s+({'|'.join(TABLES)})\b")
 
 
 @lru_cache(maxsize=1_000)
 def _query(sql: str) -> bytes:
-    """Return a statement with the placeholders of psycopg."""
-    return sql.replace("?", "%s").encode()
+    """Return a statement with the placeholders of psycopg, and with the schema of its tables. A search path would be a
+    setting of the session, which doesn't exist behind a pooler in transaction mode."""
+    return _TABLE.sub(r"\1 skillgraph.\2", sql).replace("?", "%s").encode()
 
 
 def _vector_as_sent(vector: Iterable[float]) -> bytes:

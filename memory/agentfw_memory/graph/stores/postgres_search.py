@@ -11,16 +11,18 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.records import Use
-from agentfw_memory.graph.stores.store import NOTHING, TABLES, Corpus, Nearest, Proposals, Sought, Summary
+from agentfw_memory.graph.stores.store import NOTHING, Corpus, Nearest, Proposals, Summary
 from agentfw_memory.graph.text.words import terms
+
+if TYPE_CHECKING:
+    from agentfw_memory.graph.index.word_index import DatabaseQuestion
 
 Query = tuple[Any, ...]  # a statement that reads, and its values
 Ask = Callable[..., list[list[Any]]]  # returns the rows of several queries, which are sent at once
@@ -59,54 +61,54 @@ def array_as_sent(numbers: Iterable[float]) -> str:
 
 
 class PostgresSearch:
-    """Searches one tenant. Numbers of tenants and dimensions are part of statements, as the indexes are chosen by
-    them."""
+    """Searches one tenant. Numbers of tenants and dimensions are part of statements, by which indexes are chosen."""
 
     def __init__(
         self, ask: Ask, run_alone: Callable[[str], None], vectors: Callable[[list[bytes]], Float32Array], tenant: int
     ) -> None:
         """`run_alone` executes a statement that can't be in a transaction."""
         self._ask, self._run_alone, self._vectors, self._tenant = ask, run_alone, vectors, tenant
-        self._shared = f"tenant = {tenant} AND shared = 1"
-        self._private = f"tenant = {tenant} AND shared = 0"
+        self._shared, self._private = (f"tenant = {tenant} AND shared = {shared}" for shared in (1, 0))
 
-    def propose(self, sought: Sought) -> Proposals:
-        """Search by vectors and words."""
-        (fits, *given), few = self._fitting(sought.where) if sought.where else (("",), False)
-        reader, vector = sought.reader, sought.vector
+    def propose(
+        self, question: DatabaseQuestion, vector: Float32Array | None, most: int, where: Mapping[str, Any]
+    ) -> Proposals:
+        """Search for up to so many shared skills by a vector, and for skills by the words of a question."""
+        (fits, *given), few = self._fitting(where) if where else (("",), False)
+        reader = question.reader
         asked: dict[str, Query] = {}
         if reader is not None:
             asked["person"] = self._person(reader)
         if vector is not None:
-            scanned = f"SET LOCAL hnsw.ef_search = {min(max(SCANNED, 2 * sought.nearest), 1000)}"
+            scanned = f"SET LOCAL hnsw.ef_search = {min(max(SCANNED, 2 * most), 1000)}"
             asked["scanned"] = (scanned,)
             if fits and not few:
                 asked["iterative"] = ("SET LOCAL hnsw.iterative_scan = strict_order",)
-            limit = f"LIMIT {int(sought.nearest)}"
+            limit = f"LIMIT {int(most)}"
             asked["shared"] = self._by_distance(f"{self._shared} {fits}", limit, vector, *given, exact=few)
             if reader is not None:
                 own = f"{self._private} AND owner = ? {fits}"
                 asked["own"] = self._by_distance(own, "", vector, reader, *given)
         queries = "unnest(?::text[], ?::tsquery[]) AS t (term, query)"
-        if sought.seldom:
+        if question.seldom:
             each = f"SELECT number FROM live WHERE {self._shared} {fits} AND words @@ t.query LIMIT {HOLDERS}"
-            terms = list(sought.seldom), [_quoted([term]) for term in sought.seldom]
+            terms = question.seldom, [_quoted([term]) for term in question.seldom]
             asked["holders"] = f"SELECT t.term, array(({each})) FROM {queries}", *given, *terms
-        if sought.together:
+        if question.together:
             there = f"live WHERE {self._shared} {fits}"
-            if sought.among is not None:
-                first = f"SELECT number, words FROM {there} ORDER BY number LIMIT {int(sought.among)}"
+            if question.among is not None and not where:
+                first = f"SELECT number, words FROM {there} ORDER BY number LIMIT {int(question.among)}"
                 there = f"({first}) first WHERE true"
             sql = f"SELECT number FROM {there} AND words @@ ?::tsquery LIMIT {TOGETHER}"
-            asked["together"] = sql, *given, _quoted(sought.together)
-        if reader is not None and sought.terms:
+            asked["together"] = sql, *given, _quoted(question.together)
+        if reader is not None and question.asked:
             theirs = f"l.tenant = {self._tenant} AND l.shared = 0 AND l.owner = ? {fits}"
             having = f"live l JOIN {queries} ON l.words @@ t.query WHERE {theirs}"
-            terms = list(sought.terms), [_quoted([term]) for term in sought.terms]
+            terms = list(question.asked), [_quoted([term]) for term in question.asked]
             sql = f"SELECT t.term, array_agg(l.number) FROM {having} GROUP BY t.term"
             asked["own holders"] = sql, *terms, reader, *given
             asked["own corpus"] = f"{_COUNTED} WHERE {self._private} AND owner = ?", reader
-        answers = self._ask(*((_in_schema(sql), *values) for sql, *values in asked.values())) if asked else []
+        answers = self._ask(*asked.values()) if asked else []
         found = dict(zip(asked, answers, strict=True))
         person, described = self._read_person(found["person"]) if "person" in found else (None, False)
         return Proposals(
@@ -133,7 +135,7 @@ class PostgresSearch:
             owners = f"SELECT DISTINCT owner FROM live WHERE tenant = {self._tenant} AND number = ANY(?::bigint[])"
             sql = f"SELECT m.number FROM ({owners}) o CROSS JOIN LATERAL ({best}) m"
             asked.append((sql, array_as_sent(numbers), -1 if reader is None else reader))
-        near, *rest = self._ask(*((_in_schema(sql), *values) for sql, *values in asked))
+        near, *rest = self._ask(*asked)
         return [one for (one,) in near], [one for rows in rest for (one,) in rows]
 
     def similar_in(self, scenarios: Sequence[int], query: Float32Array, k: int, reader: int | None) -> list[int]:
@@ -181,14 +183,14 @@ class PostgresSearch:
     # Statements
 
     def _rows(self, sql: str, *values: Any) -> list[Any]:
-        return self._ask((_in_schema(sql), *values))[0]
+        return self._ask((sql, *values))[0]
 
     def _fitting(self, where: Mapping[str, Any]) -> tuple[Query, bool]:
         """Return the condition that a skill fits a filter, with its values, and whether so few fit that all of them are
         compared."""
         condition, *values = _filter(where)
         sql = f"SELECT number FROM version WHERE tenant = {self._tenant} AND valid_to IS NULL AND {condition}"
-        some = (f"{_in_schema(sql)} LIMIT {FITTING + 1}", *values)
+        some = (f"{sql} LIMIT {FITTING + 1}", *values)
         found, ((version,),) = self._ask(some, ("SELECT extversion FROM pg_extension WHERE extname = 'vector'",))
         if len(found) <= FITTING:
             return ("AND number = ANY(?::bigint[])", array_as_sent(number for (number,) in found)), True
@@ -271,15 +273,6 @@ def _quoted(words: Iterable[str]) -> str:
     """A query for texts that have all of these words."""
     escaped = (word[:LONGEST_TERM].replace("\\", "\\\\").replace("'", "''") for word in words)
     return " & ".join(f"'{word}'" for word in escaped)
-
-
-def _in_schema(sql: str) -> str:
-    """Return a statement, with the schema of its tables. A search path would be a setting of the session, which doesn't
-    exist behind a pooler in transaction mode."""
-    return _TABLE.sub(r"\1 skillgraph.\2", sql)
-
-
-_TABLE = re.compile(rf"\b(FROM|JOIN)\s+({'|'.join(TABLES)})\b")
 
 
 def _filter(where: Mapping[str, Any]) -> Query:

@@ -343,22 +343,16 @@ class Store(ABC):
         """Open a write transaction."""
 
 
-TENANT = {
-    "name": "text",
-    "counter": "integer",
-    "forgotten": "integer",
-    "next_number": "integer",
-    "embedder": "text",
-    "embedder_version": "text",
-    "dimensions": "integer",
+_TENANT = {
+    "name": ("text", "NOT NULL UNIQUE"),
+    "counter": ("integer", "NOT NULL DEFAULT 0"),
+    "forgotten": ("integer", "NOT NULL DEFAULT 0"),
+    "next_number": ("integer", "NOT NULL DEFAULT 1"),
+    "embedder": ("text", ""),
+    "embedder_version": ("text", ""),
+    "dimensions": ("integer", ""),
 }
 """The columns of the table of tenants, besides the number of each."""
-_DEFAULTS = {
-    "name": "NOT NULL UNIQUE",
-    "counter": "NOT NULL DEFAULT 0",
-    "forgotten": "NOT NULL DEFAULT 0",
-    "next_number": "NOT NULL DEFAULT 1",
-}
 
 
 def create_statements(
@@ -370,7 +364,7 @@ def create_statements(
     whose values the database counts itself, `ends` what follows the columns of a table and of one with short rows, and
     without `keys` the database enforces none.
     """
-    columns = [f"{name} {types[kind]} {_DEFAULTS.get(name, '')}" for name, kind in TENANT.items()]
+    columns = [f"{name} {types[kind]} {needed}" for name, (kind, needed) in _TENANT.items()]
     yield f"CREATE TABLE {prefix}tenant (tenant {numbered.format('tenant')}, {', '.join(columns)}) {ends[0]}"
     for name, table in TABLES.items():
         columns = [f"tenant {types['integer']} NOT NULL"]

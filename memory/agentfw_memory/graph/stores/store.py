@@ -271,21 +271,6 @@ class Corpus:
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
-    """What skills are searched for with."""
-
-    reader: int | None
-    vector: Float32Array | None
-    nearest: int  # number of shared skills to find by their vectors
-    terms: Sequence[str]
-    """The words, of which the skills with each are found: shared ones with a seldom word, private ones with any."""
-    seldom: Sequence[str]
-    together: Sequence[str]  # common words, of which the shared skills with all of them are found
-    among: int | None  # number of first skills among which these are looked for, or None for all of them
-    where: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
 class Proposals:
     """What was found, and what is needed to weigh it."""
 
