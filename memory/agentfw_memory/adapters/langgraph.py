@@ -93,8 +93,17 @@ class SkillGraphStore(BaseStore):  # type: ignore[misc]
     def _write(self, puts: Mapping[tuple[Namespace, str], PutOp]) -> None:
         new = []
         for (namespace, key), op in puts.items():
-            skill = self._skill(namespace, key)
-            made = None if op.value is None else self._made(namespace, key, op)
+            skill, made = self._skill(namespace, key), None
+            if op.value is not None:
+                value, paths = dict(op.value), op.index or self._fields
+                at_paths = (one for path in paths or () for one in get_text_at_path(value, path))
+                text = self._searchable("\n".join(_leaves(value) if paths is None else at_paths))
+                text = "" if op.index is False else text
+                about = {"key": key, "value": value, "searched": bool(text), "minutes": op.ttl}
+                expires_at = None if op.ttl is None else time.time() + 60.0 * op.ttl
+                known_by = (_scenario(namespace, key),)
+                text = text or _ESCAPED.sub(" ", key)
+                made = NewSkill(_owner(namespace), text, scenarios=known_by, metadata=about, expires_at=expires_at)
             with suppress(UnknownSkillError):  # another process has just deleted it
                 if skill is not None and made is None:
                     self._graph.retire(skill.id)
@@ -107,45 +116,28 @@ class SkillGraphStore(BaseStore):  # type: ignore[misc]
                 new.append(made)
         self._graph.add_all(new)
 
-    def _made(self, namespace: Namespace, key: str, op: PutOp) -> NewSkill:
-        value, paths = dict(op.value or {}), op.index or self._fields
-        leaves = _leaves(value) if paths is None else (one for path in paths for one in get_text_at_path(value, path))
-        text = "" if op.index is False else self._searchable("\n".join(leaves))
-        about = {"key": key, "value": value, "searched": bool(text), "minutes": op.ttl}
-        expires_at = None if op.ttl is None else time.time() + 60.0 * op.ttl
-        known_by = (_scenario(namespace, key),)
-        text = text or _ESCAPED.sub(" ", key)
-        return NewSkill(_owner(namespace), text, scenarios=known_by, metadata=about, expires_at=expires_at)
-
     def _search(self, op: SearchOp) -> list[SearchItem]:
-        check_filter(op.filter or {})
-        prefix, end = tuple(op.namespace_prefix), op.offset + op.limit
-        owners = self._owners(prefix)
-        found: list[tuple[Skill, float | None]] = list(self._ranked(op, owners)) if op.query else []
+        wanted = op.filter or {}
+        check_filter(wanted)
+        end, found = op.offset + op.limit, list[tuple[Skill, float | None]]()
+        owners = self._owners(tuple(op.namespace_prefix))
+        if query := self._searchable(op.query or ""):
+            where = {"searched": {"$ne": False}, **{f"value.{name}": one for name, one in wanted.items()}}
+            # What is best of two isn't always first of four, so all pages are cut from the same list.
+            count = next(PAGED * 4**step for step in itertools.count() if PAGED * 4**step >= end)
+            for owner in owners:
+                hits = self._graph.recall(query, user=owner, k=count, at_least=0.0, where=where)
+                found += [(hit.skill, hit.score) for hit in hits if hit.skill.owner == owner]
+            found.sort(key=lambda one: -(one[1] or 0.0))
         if len(found) < end:
             seen = {skill.id for skill, _ in found}
             rest = [skill for owner in owners for skill in self._graph.skills(owner=owner) if skill.id not in seen]
-            rest = [skill for skill in rest if fits(_value(skill), op.filter or {})]
+            rest = [skill for skill in rest if fits(_value(skill), wanted)]
             rest.sort(key=lambda skill: (-skill.recorded_at, skill.id))
             found += [(skill, None) for skill in rest]
         page = found[op.offset : end]
         self._read_again([skill for skill, _ in page], op.refresh_ttl)
         return [SearchItem(**_fields(skill), score=score) for skill, score in page]
-
-    def _ranked(self, op: SearchOp, owners: list[str]) -> list[tuple[Skill, float]]:
-        """Return the items that are searched and pass the filter, best first."""
-        if not (query := self._searchable(op.query or "")):
-            return []
-        where = {"searched": {"$ne": False}, **{f"value.{name}": one for name, one in (op.filter or {}).items()}}
-        # What is best of two isn't always first of four, so all pages are cut from the same list.
-        count = next(PAGED * 4**step for step in itertools.count() if PAGED * 4**step >= op.offset + op.limit)
-        found = [
-            (hit.skill, hit.score)
-            for owner in owners
-            for hit in self._graph.recall(query, user=owner, k=count, at_least=0.0, where=where)
-            if hit.skill.owner == owner
-        ]
-        return sorted(found, key=lambda one: -one[1])
 
     def _searchable(self, text: str) -> str:
         """Return what a graph takes of a text: no NULs or halves of characters, and at most so many characters."""
@@ -190,7 +182,6 @@ def _scenario(namespace: Namespace, key: str) -> str:
 
 
 def _leaves(value: Any) -> Iterator[str]:
-    """Yield the texts and numbers in a value."""
     if isinstance(value, (Mapping, list, tuple)):
         for one in value.values() if isinstance(value, Mapping) else value:
             yield from _leaves(one)

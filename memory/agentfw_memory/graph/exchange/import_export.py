@@ -113,43 +113,37 @@ def _load(rows: GraphRows, change: Change, records: Iterable[Record]) -> int:
     texts: dict[int, tuple[str, str, float]] = {}  # what is said of valid versions, whose rows of `live` follow later
     for count, record in enumerate(records, start=1):
         try:
-            if count > 1:
-                _load_row(rows, change, record, dimensions, texts)
+            table = record["row"]
+            if count == 1:
+                if table != "tenant":
+                    raise ValueError("an export starts with the row of its tenant")
+                rows.store.set_head(next_number=int(record["next_number"]))
+                name, version, dimensions = record["embedder"]
+                maker, present = EmbedderRecord(str(name), str(version), int(dimensions)), rows.store.head().embedder
+                if present != maker:
+                    raise ValueError(f"its vectors were made by {maker}, those of this tenant by {present}")
                 continue
-            if record["row"] != "tenant":
-                raise ValueError("an export starts with the row of its tenant")
-            rows.store.set_head(next_number=int(record["next_number"]))
-            name, version, dimensions = record["embedder"]
-            maker, present = EmbedderRecord(str(name), str(version), int(dimensions)), rows.store.head().embedder
-            if present != maker:
-                raise ValueError(f"its vectors were made by {maker}, those of this tenant by {present}")
+            values: dict[str, Any] = {name: record[name] for name in _COLUMNS[table]}
+            if table == "version" and values["valid_to"] is None:
+                texts[values["number"]] = values["text"], values["metadata"], values["valid_from"]
+            if table == "edge" and values["kind"] not in EDGE_ENDS:
+                raise ValueError(f"unknown kind of edge {values['kind']!r}")
+            if "name" in values:
+                check_name(str(values["kind"]), values["name"])
+            if "vector" in values:
+                blob = base64.b64decode(values["vector"], validate=True)
+                if len(blob) != 4 * dimensions or not np.isfinite(vector := np.frombuffer(blob, "<f4")).all():
+                    raise ValueError(f"a vector isn't {dimensions} finite numbers")
+                values |= {"vector": vector.astype(np.float32, copy=False), "changed": change.number}
+            if table == "live":
+                text, metadata, values["valid_from"] = texts.pop(values["number"])
+                values |= {"digest": digest(told_apart(text, metadata)), "words": text}
+            rows.store.write(Insert(table, tuple(values), [tuple(values.values())]))
         except (StorageError, StoreBusyError):
             raise
         except (*_MALFORMED, *rows.store.refusals) as error:
             raise ValueError(f"row {count} is invalid: {type(error).__name__}: {error}") from None
     return count
-
-
-def _load_row(
-    rows: GraphRows, change: Change, record: Record, dimensions: int, texts: dict[int, tuple[str, str, float]]
-) -> None:
-    table = record["row"]
-    values: dict[str, Any] = {name: record[name] for name in _COLUMNS[table]}
-    if table == "version" and values["valid_to"] is None:
-        texts[values["number"]] = values["text"], values["metadata"], values["valid_from"]
-    if table == "edge" and values["kind"] not in EDGE_ENDS:
-        raise ValueError(f"unknown kind of edge {values['kind']!r}")
-    if "name" in values:
-        check_name(str(values["kind"]), values["name"])
-    if "vector" in values:
-        blob = base64.b64decode(values["vector"], validate=True)
-        if len(blob) != 4 * dimensions or not np.isfinite(vector := np.frombuffer(blob, "<f4")).all():
-            raise ValueError(f"a vector isn't {dimensions} finite numbers")
-        values |= {"vector": vector.astype(np.float32, copy=False), "changed": change.number}
-    if table == "live":
-        text, metadata, values["valid_from"] = texts.pop(values["number"])
-        values |= {"digest": digest(told_apart(text, metadata)), "words": text}
-    rows.store.write(Insert(table, tuple(values), [tuple(values.values())]))
 
 
 def to_networkx(rows: GraphRows, recaller: Recaller) -> networkx.MultiDiGraph[str]:

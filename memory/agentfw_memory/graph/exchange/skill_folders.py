@@ -42,7 +42,6 @@ class AgentSkill:
 
     @property
     def text(self) -> str:
-        """The whole skill as one text."""
         return f"{self.name}: {self.description}\n\n{self.body}"
 
     def files(self) -> list[str]:
@@ -62,6 +61,8 @@ def read_skill_folders(folder: str | Path) -> list[AgentSkill]:
 
 
 def read_skill(file: Path) -> AgentSkill:
+    import yaml
+
     fix = f'begin {FILE} with lines "---", "name: ...", "description: ..." and "---"'
     try:
         with file.open("rb") as opened:
@@ -75,24 +76,17 @@ def read_skill(file: Path) -> AgentSkill:
         raise BadInputError(f"{file} isn't UTF-8 text", fix="save the file as UTF-8") from None
     if found is None:
         raise BadInputError(f"{file} doesn't begin with its name and description", fix=fix)
-    head = _head(found[1])
+    try:
+        head = yaml.safe_load(found[1])
+    except yaml.YAMLError:  # many have a colon in a description without quotes
+        head = dict(re.findall(r"^([\w-]+):[ \t]+(.*)$", found[1], re.MULTILINE))
+    head = head if isinstance(head, dict) else {}
     name, description = (" ".join(str(head.get(key) or "").split()) for key in ("name", "description"))
     if not description:
         raise BadInputError(f"{file} has no description", fix=fix)
     more = head.get("metadata")
     metadata = {str(key): str(value) for key, value in more.items()} if isinstance(more, Mapping) else {}
     return AgentSkill(name or file.parent.name, description, (found[2] or "").strip(), file.parent, metadata)
-
-
-def _head(text: str) -> dict[str, Any]:
-    """The YAML at the top of a SKILL.md. Many have a colon in a description without quotes, which is no YAML."""
-    import yaml
-
-    try:
-        found = yaml.safe_load(text)
-    except yaml.YAMLError:
-        found = dict(re.findall(r"^([\w-]+):[ \t]+(.*)$", text, re.MULTILINE))
-    return found if isinstance(found, dict) else {}
 
 
 def _walked(folder: Path) -> Iterator[Path]:
