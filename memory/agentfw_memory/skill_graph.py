@@ -32,7 +32,18 @@ from agentfw_memory.graph.learning.hearing import Hearer, Saying, ask
 from agentfw_memory.graph.learning.trajectories import Learner
 from agentfw_memory.graph.metadata_filter import check_filter, fits
 from agentfw_memory.graph.recall.recall import EVERY_ANSWER, Recaller, record_of
-from agentfw_memory.graph.records import Heard, Hit, Learned, NewSkill, Receipt, Skill, SkillHistory, Stats, Visibility
+from agentfw_memory.graph.records import (
+    Heard,
+    Hit,
+    Learned,
+    NewSkill,
+    NodeKind,
+    Receipt,
+    Skill,
+    SkillHistory,
+    Stats,
+    Visibility,
+)
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.stores import store_class
 from agentfw_memory.graph.stores.sql import Store
@@ -162,7 +173,7 @@ class SkillGraph:
     ) -> Skill:
         """Start a new version of a skill. What isn't given stays as it is. `expires_at=math.inf` means never."""
         changes = {"text": text, "visibility": visibility, "metadata": metadata}
-        given = {"tool": tools, "scenario": scenarios}
+        given: dict[NodeKind, Iterable[str] | None] = {"tool": tools, "scenario": scenarios}
         names = {kind: _listed(some) for kind, some in given.items() if some is not None}
         return self._call(lambda: self._editor.update(skill, changes, names, valid_from, expires_at))
 

@@ -59,7 +59,16 @@ class Learner:
         self._sharing = Sharing(rows, recaller, settings)
 
     def learn(self, given: Trajectory | Mapping[str, Any], reward: float) -> Learned:
-        trajectory = self._checked(as_trajectory(given))
+        trajectory = as_trajectory(given)
+        check_name("trajectory", trajectory.id)
+        check_name("user", trajectory.user)
+        check_not_reserved("user", trajectory.user)
+        for what in ("query", "outcome", "answer", "corrected"):
+            if text := getattr(trajectory, what):
+                check_text(what, text, self._settings.longest_text)
+        check_names("skill", trajectory.skills)
+        check_names("skill", trajectory.shown)
+        trajectory = replace(trajectory, scenarios=check_names("scenario", trajectory.scenarios))
         worth = check_number("reward", reward)
         if not self._settings.evolve:
             return Learned(trajectory.id)
@@ -190,17 +199,6 @@ class Learner:
         self._editor.supersede(change, skill, new, vector, max(change.now, before.valid_from))
         placed.updated[skill] = vector
         return skill
-
-    def _checked(self, trajectory: Trajectory) -> Trajectory:
-        check_name("trajectory", trajectory.id)
-        check_name("user", trajectory.user)
-        check_not_reserved("user", trajectory.user)
-        for what in ("query", "outcome", "answer", "corrected"):
-            if text := getattr(trajectory, what):
-                check_text(what, text, self._settings.longest_text)
-        check_names("skill", trajectory.skills)
-        check_names("skill", trajectory.shown)
-        return replace(trajectory, scenarios=check_names("scenario", trajectory.scenarios))
 
     def _drafts(self, trajectory: Trajectory, reward: float) -> list[SkillDraft]:
         """Return the extractor's drafts, checked like any input, because the extractor may be a model."""
