@@ -118,7 +118,6 @@ class Membership:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """The number of communities on each level."""
         nodes, labels = self.labels()
         return tuple(len(np.unique(column)) for column in labels.T) if len(nodes) else ()
 
@@ -163,7 +162,6 @@ class Membership:
         self._saved = False
 
     def save(self) -> None:
-        """Save the communities in the store for the next process."""
         if self._saved:
             return
         nodes, labels = self.labels()
@@ -229,23 +227,15 @@ class _Newcomers:
     def vote(self, user: int, labels: Integers) -> Integers | None:
         """Return a community for each level, from a table of labels by node, or None if nobody can vote. A tie goes to
         the community of the user with the more similar profile."""
-        users, _ = self._all()
-        known = users[users < len(labels)]
-        nearest = self.similar(user, known[labels[known, 0] >= 0])
+        if user not in self._profiles:
+            return None
+        users, profiles = self._all()
+        others = (users < len(labels)) & (users != user)
+        others[others] = labels[users[others], 0] >= 0
+        nearest = users[others][self._nearest(profiles[others] @ self._profiles[user])]
         if not len(nearest):
             return None
         return np.array([Counter(column.tolist()).most_common(1)[0][0] for column in labels[nearest].T], np.int64)
-
-    def similar(self, user: int, among: Integers) -> Integers:
-        """Return those of these users whose profiles are the most similar to a user's, the most similar first."""
-        if user not in self._profiles:
-            return np.zeros(0, np.int64)
-        users, profiles = self._all()
-        others = np.isin(users, among) & (users != user)
-        if not others.any():
-            return np.zeros(0, np.int64)
-        nearest: Integers = users[others][self._nearest(profiles[others] @ self._profiles[user])]
-        return nearest
 
     def pairs(self, among: Integers) -> Iterator[tuple[int, int]]:
         """Return each of these users with those of them whose profiles are the most similar."""

@@ -9,9 +9,8 @@ together, so it counts as far as such skills are more similar than any two are. 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -38,12 +37,8 @@ class Trust:
 
 
 TRUSTED = Trust()
-
-
-class Together(Protocol):
-    """Says how close users and skills are, as `Membership` does."""
-
-    def together(self, user: int, skills: Integers) -> Floats: ...
+Together = Callable[[int, Integers], Floats]
+"""Returns of a user and some skills the share of communities that each skill has in common with the user."""
 
 
 def uses_before(

@@ -79,7 +79,8 @@ class EmbeddedRecall:
             if asked.vector is not None and len(named):
                 named = cache.index.among(asked.vector, NAMED, named)[0]
             candidates = np.fromiter(dict.fromkeys([*candidates.tolist(), *named[:NAMED].tolist()]), np.int64)
-        return rank(cache, self.membership, candidates, similarity, settings, asked, self._trust, allowed, context)
+        together = None if self.membership is None else self.membership.together
+        return rank(cache, together, candidates, similarity, settings, asked, self._trust, allowed, context)
 
     def read(self, numbers: list[int], user: str, reader: int | None) -> dict[int, Skill]:
         """Return those of these skills that exist and that this user may see."""

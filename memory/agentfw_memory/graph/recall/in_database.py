@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
@@ -92,7 +93,7 @@ class DatabaseRecall:
         context = {place: of[number] for place, number in enumerate(stored) if number in of}
         similarity = replace(similarity, stored=numbers)
         ranked = rank(cache, communities, candidates, similarity, settings, asked, trust, allowed, context)
-        through = [one.found and replace(one.found, candidate=stored[one.found.candidate]) for one in ranked]
+        through = [one.found and (one.found[0], stored[one.found[1]]) for one in ranked]
         return [replace(one, number=stored[one.number], found=how) for one, how in zip(ranked, through, strict=True)]
 
     def read(self, numbers: list[int], user: str, reader: int | None) -> dict[int, Skill]:
@@ -105,10 +106,9 @@ class DatabaseRecall:
         cache.know_user(user, vector, described=described)
         nodes = {user, *skills, *(owner for _, owner in owners)}
         labels = self._rows.store.read(Select("community", ("node", "labels"), {"node": Among(nodes)}))[0]
-        numbers, levels = np.array(skills, np.int64), len(self._settings.resolutions)
-        known = {node: tuple(json.loads(text)) for node, text in labels}
-        together = _SavedCommunities(numbers, owners, known, levels).together(user, np.arange(len(numbers)))
-        return uses_before(cache, together, trajectory, user, numbers, reward)
+        numbers = np.array(skills, np.int64)
+        together = _saved_communities(numbers, owners, labels, len(self._settings.resolutions))
+        return uses_before(cache, together(user, np.arange(len(numbers))), trajectory, user, numbers, reward)
 
     def rated(self, numbers: list[int]) -> list[int]:
         return numbers  # nobody says here which ones were
@@ -176,7 +176,6 @@ class DatabaseRecall:
         return self._prepared
 
     def _filled(self, numbers: Iterable[int]) -> GraphCache:
-        """Return a cache of these skills alone."""
         cache, wanted = GraphCache(self._rows, self._settings, self._embedder.dimensions), sorted(numbers)
         for rows in self._rows.live(wanted):
             cache.know(rows, self._rows.relations(wanted))
@@ -222,8 +221,8 @@ class DatabaseRecall:
         communities: Together | None = None
         if settings.community_weight and reader is not None:
             owners = sorted((target, source) for kind, source, target in edges if kind == "OWNS")
-            known = {node: tuple(json.loads(text)) for node, text in (*labels, *labels_of_owners)}
-            communities = _SavedCommunities(every, owners, known, len(settings.resolutions))
+            saved = (*labels, *labels_of_owners)
+            communities = _saved_communities(every, owners, saved, len(settings.resolutions))
         allowed: Bools | None = None
         if asked.where:
             fitting = {one for one, _, about in texts if fits(json.loads(about) if about else {}, asked.where)}
@@ -252,26 +251,27 @@ class DatabaseRecall:
         return Similarity(asked.vector, nearest, question, cosines, count, weight_of_vectors(self._embedder))
 
 
-class _SavedCommunities:
-    """The communities that `prepare` saved, of some skills and their owners. A later skill is in those of its owner."""
+def _saved_communities(
+    numbers: Integers, owners: Iterable[tuple[int, int]], labels: Iterable[tuple[int, str]], levels: int
+) -> Together:
+    """Return what compares users and skills, by their places, by the communities that `prepare` saved of them. A later
+    skill is in those of its owner."""
+    known, nowhere = {node: tuple(json.loads(text)) for node, text in labels}, (-1,) * levels
+    behind = defaultdict[int, list[int]](list)  # by skill: the users who have it
+    for skill, owner in owners:
+        behind[skill].append(owner)
+    for skill, users in behind.items():
+        known.setdefault(skill, known.get(users[0], nowhere))
 
-    def __init__(
-        self, numbers: Integers, owners: Iterable[tuple[int, int]], labels: Mapping[int, tuple[int, ...]], levels: int
-    ) -> None:
-        self._numbers, self._labels, self._nowhere = numbers, dict(labels), (-1,) * levels
-        self._behind: dict[int, list[int]] = {}  # by skill: the users who have it
-        for skill, owner in owners:
-            self._behind.setdefault(skill, []).append(owner)
-        for skill, users in self._behind.items():
-            self._labels.setdefault(skill, self._labels.get(users[0], self._nowhere))
+    def labels_of(nodes: Integers) -> Integers:
+        return np.array([known.get(node, nowhere) for node in nodes.tolist()], np.int64)
 
-    def together(self, user: int, places: Integers) -> Floats:
-        if user not in self._labels:
+    def together(user: int, places: Integers) -> Floats:
+        if user not in known:
             return np.zeros(len(places))
-        skills = self._numbers[places]
-        behind = ((place, self._behind.get(skill, ())) for place, skill in enumerate(skills.tolist()))
-        several = {place: np.array(users) for place, users in behind if len(users) > 1}
-        return shares(np.array(self._labels[user], np.int64), skills, several, self._labels_of)
+        skills = numbers[places]
+        shared = {place: behind[skill] for place, skill in enumerate(skills.tolist()) if skill in behind}
+        several = {place: np.array(users) for place, users in shared.items() if len(users) > 1}
+        return shares(np.array(known[user], np.int64), skills, several, labels_of)
 
-    def _labels_of(self, nodes: Integers) -> Integers:
-        return np.array([self._labels.get(node, self._nowhere) for node in nodes.tolist()], np.int64)
+    return together

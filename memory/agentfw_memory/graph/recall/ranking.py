@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +52,8 @@ FEW = 20  # number of skills below which nobody can say what is usual, so that n
 ASSUMED_MEAN, ASSUMED_AS_OFTEN = 0.1, 8
 """What is assumed of the cosines of a graph with few skills, and the number of skills that outweigh it."""
 
-Connection = Literal["time", "owner"]  # how a skill may be connected to a candidate
+Found = tuple[str, int] | None  # how a skill was found, and through which candidate, or None for a candidate itself
+BESIDE, SIBLING = "just before or after s{candidate}", "same owner ({owner}) as s{candidate}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,15 +151,7 @@ class Ranked:
     relevance: float
     terms: dict[str, float]
     points: dict[str, float]
-    found: Found | None
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """How a skill that isn't a candidate was found: through which candidate, and how the two are connected."""
-
-    candidate: int
-    connection: Connection
+    found: Found
 
 
 def connected(
@@ -168,18 +161,18 @@ def connected(
     user: int | None,
     settings: GraphSettings,
     allowed: Bools | None = None,
-) -> dict[int, Found | None]:
+) -> dict[int, Found]:
     """Return the candidates, and then the skills that are connected to them, each with its first connection.
 
     `around` has the skills just before and after each candidate, or -1. `allowed` says by number which skills may be
     returned.
     """
     first = candidates.tolist()
-    found: dict[int, Found | None] = dict.fromkeys(first)
+    found: dict[int, Found] = dict.fromkeys(first)
     for number, beside in zip(first, around.tolist(), strict=True) if settings.time_hop else ():
         for other in beside:
             if other >= 0:
-                found.setdefault(other, Found(number, "time"))
+                found.setdefault(other, (BESIDE, number))
     if settings.siblings:
         # The first candidate of each owner, in the order of the candidates.
         owners: dict[int, int] = {}
@@ -187,13 +180,13 @@ def connected(
             owners.setdefault(owner, number)
         for owner, number in owners.items():
             for other in cache.siblings(owner, user).tolist():
-                found.setdefault(other, Found(number, "owner"))
+                found.setdefault(other, (SIBLING, number))
     return found if allowed is None else {one: how for one, how in found.items() if allowed[one]}
 
 
 def rank(
     cache: GraphCache,
-    membership: Together | None,
+    together: Together | None,
     candidates: Integers,
     similarity: Similarity,
     settings: GraphSettings,
@@ -232,7 +225,7 @@ def rank(
     terms: dict[str, Scores] = {
         "query": by_query[: len(pool)],
         "user": none if person is None else products(vectors[: len(pool)], person),
-        "community": none if membership is None or user is None else membership.together(user, pool),
+        "community": none if together is None or user is None else together(user, pool),
         "neighbours": _sums(by_query, pairs, len(candidates))[: len(pool)] * brevity,
         "owner": np.isin(cache.owner[pool], owners).astype(np.float64) if owners else none,
         "context": np.array([context.get(one, 0.0) for one in pool.tolist()]) if context else none,
@@ -287,7 +280,6 @@ def _total(parts: Iterable[Scores], count: int) -> Floats:
 
 
 def _rows(columns: Mapping[str, Scores]) -> Iterator[dict[str, float]]:
-    """Return the values of each place by name."""
     for row in zip(*(values.tolist() for values in columns.values()), strict=True):
         yield dict(zip(columns, row, strict=True))
 

@@ -46,8 +46,6 @@ CASES = "cases"
 """Name of the node that says that there are cases. Unlike a saved state, it stays when somebody is forgotten."""
 NO_CASES: Mapping[str, Any] = {"case": {"$exists": False}}
 NOBODY = 0  # the number of a user who isn't in the store yet. No node has it
-PATHS = {"owner": "same owner ({owner}) as s{candidate}", "time": "just before or after s{candidate}"}
-"""How a connection between a candidate and a skill is told."""
 
 
 class Recaller:
@@ -250,7 +248,6 @@ class Recaller:
         self._by.prepare()
 
     def communities(self) -> tuple[int, ...]:
-        """Return the number of communities per level."""
         self.catch_up()
         return self._by.communities()
 
@@ -276,8 +273,8 @@ def record_of(embedder: Embedder) -> EmbedderRecord:
 def _hit(one: Ranked, skill: Skill) -> Hit:
     path = "similar to the query" if not one.terms["context"] else "of the scenario or the tools that were named"
     if one.found is not None:
-        told = PATHS[one.found.connection].format(owner=skill.owner, candidate=one.found.candidate)
-        path = f"{told}, which is similar to the query"
+        how, candidate = one.found
+        path = f"{how.format(owner=skill.owner, candidate=candidate)}, which is similar to the query"
     return Hit(one.score, skill, Why(**one.terms, path=path, points=one.points), one.relevance)
 
 
