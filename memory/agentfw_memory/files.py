@@ -127,7 +127,6 @@ def waited_for(call: Callable[[], Answer]) -> Answer:
 
 
 def is_locked(error: sqlite3.DatabaseError) -> bool:
-    """Return whether another process holds the file."""
     return isinstance(error, sqlite3.OperationalError) and any(word in str(error) for word in _LOCKED)
 
 

@@ -94,7 +94,6 @@ def check_number(what: str, value: object) -> float:
 
 
 def check_skill(skill: object) -> int:
-    """Return the number in a skill's id."""
     found = skill_number(skill) if isinstance(skill, str) else None
     if found is None:
         raise UnknownSkillError(skill)

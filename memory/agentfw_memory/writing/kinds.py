@@ -176,7 +176,6 @@ def _weights() -> Weights | None:
 
 
 def weights_of(stored: Mapping[str, NDArray[Any]]) -> Weights:
-    """Return weights from what is stored of them."""
     rows, hidden, out = (
         np.asarray(found, np.float32) for found in (stored["rows"] * stored["scale"], stored["hidden"], stored["out"])
     )

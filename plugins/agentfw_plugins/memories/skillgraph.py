@@ -332,7 +332,6 @@ class SkillGraphMemory(Memory):
         return user
 
     async def _item(self, user: str, item: str) -> Skill:
-        """An item of this user."""
         own = {skill.id: skill for skill in await self._called(lambda: self.graph.skills(owner=self._own(user)))}
         if item not in own:
             raise UnknownNameError("item", item, list(own))
@@ -411,7 +410,6 @@ def _line(skill: Skill) -> str:
 
 
 def _steps(episode: Episode) -> Iterator[Step]:
-    """The agent's calls and whether each was carried out."""
     failed = episode.failed_calls
     for call in (call for turn in episode.turns for call in turn.calls if _is_name(call.name)):
         yield Step(call.name, call.name, call.id not in failed)

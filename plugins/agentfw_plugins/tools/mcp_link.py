@@ -67,7 +67,6 @@ class MCPSettings(Settings):
 
     @property
     def server(self) -> str:
-        """Name of the server in errors."""
         return self.url or shlex.join([self.command, *self.args])
 
 

@@ -286,7 +286,6 @@ class DatabaseQuestion:
             self.among = first if first < common[self.together[0]] else None
 
     def take(self, found: Proposals) -> None:
-        """Take what was found."""
         asked, shared, common, mine = self.asked, self._shared, self._common, found.own_corpus
         holders, own = found.holders, found.own_holders
         having = {term: common.get(term, 0) + len(holders.get(term, ())) + len(own.get(term, ())) for term in asked}
@@ -331,7 +330,6 @@ class DatabaseQuestion:
         return np.minimum(found / weights.highest, 1.0)
 
     def know(self, texts: Mapping[int, str]) -> None:
-        """Take texts that were read anyway."""
         self._texts.update({number: Counter(terms(text)) for number, text in texts.items()})
 
     def _read(self, numbers: Sequence[int]) -> Mapping[int, Counter[str]]:

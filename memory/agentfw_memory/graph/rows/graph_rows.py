@@ -88,7 +88,6 @@ class GraphRows:
         self._users.clear()
 
     def profile(self, user: int) -> Float32Array | None:
-        """Return the vector of a user's profile."""
         found = self._column(Select("profile", ("vector",), {"user": user}))
         return self.store.vectors(found)[0] if found else None
 
@@ -98,7 +97,6 @@ class GraphRows:
         return {user: self.store.vectors([vector])[0] for user, vector in found}
 
     def add_skills(self, change: Change, rows: Sequence[SkillRow]) -> None:
-        """Add skills with new numbers."""
         columns = ("number", "changed", "owner", "shared", "digest", "valid_from", "vector", "words")
         live = [(row.number, change.number, row.owner, *_searched(row).values()) for row in rows]
         self.store.write(Insert("live", columns, live), _versions(change, [(row, 0) for row in rows]))
@@ -180,7 +178,6 @@ class GraphRows:
         return gone, changed, profiles
 
     def expired(self) -> list[int]:
-        """Return the valid skills whose time is over."""
         where = {"expires_at": Between(high=self.store.now()), "valid_to": None}
         return self._column(Select("version", ("number",), where))
 
@@ -222,7 +219,6 @@ class GraphRows:
         return found
 
     def texts(self, numbers: Sequence[int]) -> dict[int, str]:
-        """Return the texts of the valid ones of these skills."""
         where = {"number": Among(list(numbers)), "valid_to": None}
         return dict(self._read(Select("version", ("number", "text"), where))[0])
 
@@ -234,7 +230,6 @@ class GraphRows:
         return {number: _object(text) for number, text in rows}
 
     def owned(self, user: int) -> list[int]:
-        """Return the valid skills of a user, sorted."""
         return sorted(self._column(Select("live", ("number",), {"owner": user})))
 
     def skills_of(self, scenario: int) -> list[int]:
@@ -299,7 +294,6 @@ class GraphRows:
         return new
 
     def end_edges(self, change: Change, rows: Sequence[EdgeRow]) -> int:
-        """End edges and return how many existed."""
         return sum(self.store.write(*(Update("edge", row.where, {"valid_to": change.now}) for row in rows)))
 
     def add_trajectory(self, change: Change, name: str, user: int, query: str, outcome: str, reward: float) -> int:

@@ -51,7 +51,6 @@ ITERATIVE = (0, 8)  # the version of pgvector from which an index goes on until 
 
 
 def words_of(text: str) -> list[str]:
-    """Return the different terms of a text, as they are stored."""
     return sorted({term[:LONGEST_TERM] for term in terms(text) if term})
 
 

@@ -131,7 +131,6 @@ class Server:
                 self._pool.check()
 
     def release(self) -> None:
-        """Close the connections when the last graph releases them."""
         with _opening:
             self.graphs -= 1
             if not self.graphs:

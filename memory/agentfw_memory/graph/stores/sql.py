@@ -299,7 +299,6 @@ class Store(ABC):
         return self._run(sql, [*values, self._tenant, *found_by])
 
     def _converter(self, kind: str) -> Any:
-        """Return what makes a parameter of a value of this kind, if it isn't one already."""
         return self._vector if kind == "vector" else self._words if kind == "words" else None
 
     # The dialect
