@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
-from agentfw_memory.errors import StorageError, StoreBusyError, StoreRefusedError
+from .errors import StorageError, StoreBusyError, StoreRefusedError
 
 Answer = TypeVar("Answer")
 

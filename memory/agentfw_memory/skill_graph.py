@@ -21,35 +21,24 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
-from agentfw_memory.errors import BadInputError, StorageError, UnknownSkillError
-from agentfw_memory.graph.exchange.import_export import export_jsonl, import_jsonl, to_networkx
-from agentfw_memory.graph.forgetting import Forgetter, Sharing
-from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.index.embedders import Embedder, embedded, open_embedder
-from agentfw_memory.graph.learning.editing import Editor
-from agentfw_memory.graph.learning.extraction import CASES, Case, Extractor, Trajectory, chosen_cases
-from agentfw_memory.graph.learning.hearing import Hearer, Saying, ask
-from agentfw_memory.graph.learning.trajectories import Learner
-from agentfw_memory.graph.metadata_filter import check_filter, fits
-from agentfw_memory.graph.recall.recall import EVERY_ANSWER, Recaller, record_of
-from agentfw_memory.graph.records import (
-    Heard,
-    Hit,
-    Learned,
-    NewSkill,
-    NodeKind,
-    Receipt,
-    Skill,
-    SkillHistory,
-    Stats,
-    Visibility,
-)
-from agentfw_memory.graph.rows.graph_rows import GraphRows
-from agentfw_memory.graph.stores import store_class
-from agentfw_memory.graph.stores.sql import Store
-from agentfw_memory.graph.stores.store import Among, Answer, Between, Clock, Select
-from agentfw_memory.graph.validation import check_name, check_names, check_number, check_skill, check_text
-from agentfw_memory.writing.writer import Writer
+from .errors import BadInputError, StorageError, UnknownSkillError
+from .graph.exchange.import_export import export_jsonl, import_jsonl, to_networkx
+from .graph.forgetting import Forgetter, Sharing
+from .graph.graph_settings import GraphSettings
+from .graph.index.embedders import Embedder, embedded, open_embedder
+from .graph.learning.editing import Editor
+from .graph.learning.extraction import CASES, Case, Extractor, Trajectory, chosen_cases
+from .graph.learning.hearing import Hearer, Saying, ask
+from .graph.learning.trajectories import Learner
+from .graph.metadata_filter import check_filter, fits
+from .graph.recall.recall import EVERY_ANSWER, Recaller, record_of
+from .graph.records import Heard, Hit, Learned, NewSkill, NodeKind, Receipt, Skill, SkillHistory, Stats, Visibility
+from .graph.rows.graph_rows import GraphRows
+from .graph.stores import store_class
+from .graph.stores.sql import Store
+from .graph.stores.store import Among, Answer, Between, Clock, Select
+from .graph.validation import check_name, check_names, check_number, check_skill, check_text
+from .writing.writer import Writer
 
 if TYPE_CHECKING:
     import networkx

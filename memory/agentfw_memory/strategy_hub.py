@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentfw_memory.errors import SkillGraphError
-from agentfw_memory.files import open_sqlite
+from .errors import SkillGraphError
+from .files import open_sqlite
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS change (

@@ -24,10 +24,10 @@ from hashlib import blake2b
 from typing import Any
 from urllib.parse import quote, unquote
 
-from agentfw_memory.errors import MissingExtraError, UnknownSkillError
-from agentfw_memory.graph.metadata_filter import check_filter, fits
-from agentfw_memory.graph.records import NewSkill, Skill
-from agentfw_memory.skill_graph import SkillGraph
+from ..errors import MissingExtraError, UnknownSkillError
+from ..graph.metadata_filter import check_filter, fits
+from ..graph.records import NewSkill, Skill
+from ..skill_graph import SkillGraph
 
 try:
     from langgraph.store.base import (

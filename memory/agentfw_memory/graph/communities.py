@@ -18,11 +18,11 @@ from typing import Literal
 
 import numpy as np
 
-from agentfw_memory.errors import MissingExtraError
-from agentfw_memory.graph.arrays import Float32Array, Floats, Integers, grown
-from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.records import EdgeKind, Use
-from agentfw_memory.graph.rows.graph_rows import GraphRows
+from ..errors import MissingExtraError
+from .arrays import Float32Array, Floats, Integers, grown
+from .graph_settings import GraphSettings
+from .records import EdgeKind, Use
+from .rows.graph_rows import GraphRows
 
 Method = Literal["leiden", "louvain"]
 

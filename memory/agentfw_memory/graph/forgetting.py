@@ -17,16 +17,16 @@ from hashlib import blake2b
 
 import numpy as np
 
-from agentfw_memory.errors import BadInputError
-from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.graph_settings import FEWEST_SHARED, GraphSettings
-from agentfw_memory.graph.learning.extraction import PRIVATE
-from agentfw_memory.graph.recall.recall import Recaller
-from agentfw_memory.graph.records import Skill
-from agentfw_memory.graph.rows.graph_rows import GraphRows
-from agentfw_memory.graph.rows.row_types import EdgeRow, SkillRow
-from agentfw_memory.graph.stores.store import Among, Change, Delete, Not, Select, Update
-from agentfw_memory.graph.text.words import meaning, terms
+from ..errors import BadInputError
+from .arrays import Float32Array
+from .graph_settings import FEWEST_SHARED, GraphSettings
+from .learning.extraction import PRIVATE
+from .recall.recall import Recaller
+from .records import Skill
+from .rows.graph_rows import GraphRows
+from .rows.row_types import EdgeRow, SkillRow
+from .stores.store import Among, Change, Delete, Not, Select, Update
+from .text.words import meaning, terms
 
 RESERVED = "*shared:"
 COMPARED = 200  # maximum number of similar skills in which other users are looked for

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass
 
-from agentfw_memory.errors import BadInputError
+from ..errors import BadInputError
 
 FEWEST_SHARED = 3  # minimum number of users behind a shared skill, so that it says nothing about any one of them
 

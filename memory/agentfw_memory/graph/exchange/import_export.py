@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agentfw_memory.errors import BadInputError, MissingExtraError, SkillGraphError, StorageError, StoreBusyError
-from agentfw_memory.files import make_private
-from agentfw_memory.graph.recall.recall import Recaller
-from agentfw_memory.graph.records import EDGE_ENDS
-from agentfw_memory.graph.rows.graph_rows import GraphRows
-from agentfw_memory.graph.rows.row_types import digest, told_apart
-from agentfw_memory.graph.stores.store import TABLES, Change, EmbedderRecord, Insert
-from agentfw_memory.graph.validation import check_name
+from ...errors import BadInputError, MissingExtraError, SkillGraphError, StorageError, StoreBusyError
+from ...files import make_private
+from ..recall.recall import Recaller
+from ..records import EDGE_ENDS
+from ..rows.graph_rows import GraphRows
+from ..rows.row_types import digest, told_apart
+from ..stores.store import TABLES, Change, EmbedderRecord, Insert
+from ..validation import check_name
 
 if TYPE_CHECKING:
     import networkx

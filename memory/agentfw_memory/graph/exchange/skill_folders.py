@@ -21,8 +21,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from agentfw_memory.errors import BadInputError
-from agentfw_memory.graph.records import NewSkill, Skill, SkillHistory, Visibility
+from ...errors import BadInputError
+from ..records import NewSkill, Skill, SkillHistory, Visibility
 
 FILE = "SKILL.md"
 SUCCESS = 0.5  # the reward from which a use counts as a success

@@ -36,10 +36,10 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from agentfw_memory.errors import BadInputError, MissingExtraError, StorageError
-from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.text.words import tokens
-from agentfw_memory.graph.validation import check_vectors
+from ...errors import BadInputError, MissingExtraError, StorageError
+from ..arrays import Float32Array
+from ..text.words import tokens
+from ..validation import check_vectors
 
 URL, KEY = "AGENTFW_EMBEDDINGS_URL", "AGENTFW_EMBEDDINGS_KEY"
 BATCH = 64

@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
-from agentfw_memory.graph.arrays import Bools, Float32Array, Integers, grown
+from ..arrays import Bools, Float32Array, Integers, grown
 
 
 class VectorIndex:

@@ -27,10 +27,10 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers, grown
-from agentfw_memory.graph.rows.graph_rows import GraphRows
-from agentfw_memory.graph.stores.store import Corpus, Proposals
-from agentfw_memory.graph.text.words import terms
+from ..arrays import Bools, Float32Array, Floats, Integers, grown
+from ..rows.graph_rows import GraphRows
+from ..stores.store import Corpus, Proposals
+from ..text.words import terms
 
 SHARED = 0  # the part of shared skills. A private skill is in the part of its owner's number, which is never 0
 

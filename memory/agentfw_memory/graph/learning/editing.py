@@ -11,23 +11,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agentfw_memory.errors import BadInputError, UnknownSkillError
-from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.forgetting import check_not_reserved
-from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.recall.recall import Recaller
-from agentfw_memory.graph.records import EDGE_ENDS, EdgeKind, NewSkill, NodeKind, Skill
-from agentfw_memory.graph.rows.graph_rows import GraphRows
-from agentfw_memory.graph.rows.row_types import EdgeRow, SkillRow, told_apart
-from agentfw_memory.graph.stores.store import Change, Delete, Insert, Update
-from agentfw_memory.graph.validation import (
-    check_metadata,
-    check_name,
-    check_names,
-    check_number,
-    check_skill,
-    check_text,
-)
+from ...errors import BadInputError, UnknownSkillError
+from ..arrays import Float32Array
+from ..forgetting import check_not_reserved
+from ..graph_settings import GraphSettings
+from ..recall.recall import Recaller
+from ..records import EDGE_ENDS, EdgeKind, NewSkill, NodeKind, Skill
+from ..rows.graph_rows import GraphRows
+from ..rows.row_types import EdgeRow, SkillRow, told_apart
+from ..stores.store import Change, Delete, Insert, Update
+from ..validation import check_metadata, check_name, check_names, check_number, check_skill, check_text
 
 CONNECTED: tuple[EdgeKind, ...] = ("REQUIRES", "APPLIES_TO", "TRIGGERS", "COMPLEMENTS", "CONFLICTS")
 """The edges that a caller may add. OWNS comes with a skill and EXECUTED with a trajectory."""

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from textwrap import shorten
 from typing import Any
 
-from agentfw_memory.errors import BadInputError
-from agentfw_memory.graph.records import Hit, NewSkill
-from agentfw_memory.writing.secrets import has_secret
+from ...errors import BadInputError
+from ...writing.secrets import has_secret
+from ..records import Hit, NewSkill
 
 NEW_SKILLS = 3  # default maximum of new skills, as in the flat skill lists that the parpo-psgm paper compares with
 MAXIMUM_CLAUSE_LENGTH = 120

@@ -16,22 +16,22 @@ from typing import Any
 
 import numpy as np
 
-from agentfw_memory.errors import BadInputError
-from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.forgetting import check_not_reserved
-from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.learning.editing import Editor
-from agentfw_memory.graph.recall.recall import EVERY_ANSWER, Recaller
-from agentfw_memory.graph.records import EdgeKind, Heard, NewSkill, Skill, Visibility
-from agentfw_memory.graph.rows.graph_rows import GraphRows
-from agentfw_memory.graph.rows.row_types import EdgeRow
-from agentfw_memory.graph.stores.store import Change
-from agentfw_memory.graph.text.words import terms
-from agentfw_memory.graph.validation import check_name, check_number, check_skill
-from agentfw_memory.writing.kinds import kinds_of, may_ask_to_forget
-from agentfw_memory.writing.own_words import own_words
-from agentfw_memory.writing.secrets import has_secret
-from agentfw_memory.writing.writer import NEAREST, Decision, KnownMemory, Said, Writer, checked
+from ...errors import BadInputError
+from ...writing.kinds import kinds_of, may_ask_to_forget
+from ...writing.own_words import own_words
+from ...writing.secrets import has_secret
+from ...writing.writer import NEAREST, Decision, KnownMemory, Said, Writer, checked
+from ..arrays import Float32Array
+from ..forgetting import check_not_reserved
+from ..graph_settings import GraphSettings
+from ..recall.recall import EVERY_ANSWER, Recaller
+from ..records import EdgeKind, Heard, NewSkill, Skill, Visibility
+from ..rows.graph_rows import GraphRows
+from ..rows.row_types import EdgeRow
+from ..stores.store import Change
+from ..text.words import terms
+from ..validation import check_name, check_number, check_skill
+from .editing import Editor
 
 MOST_KEPT = 20  # maximum number of things that are kept of one message
 TURNS_BEFORE = 6  # number of turns of a conversation that a writer is shown

@@ -13,22 +13,22 @@ from typing import Any
 
 import numpy as np
 
-from agentfw_memory.errors import BadInputError
-from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.forgetting import Sharing, check_not_reserved
-from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.learning.editing import Editor
-from agentfw_memory.graph.learning.extraction import Extractor, SkillDraft, Step, Trajectory, case_of, extract
-from agentfw_memory.graph.recall.recall import Recaller
-from agentfw_memory.graph.records import Learned, NewSkill, Use, Visibility, skill_number
-from agentfw_memory.graph.rows.graph_rows import GraphRows
-from agentfw_memory.graph.rows.row_types import EdgeRow
-from agentfw_memory.graph.stores.store import Change
-from agentfw_memory.graph.text.words import meaning
-from agentfw_memory.graph.validation import check_name, check_names, check_number, check_text
-from agentfw_memory.writing.kinds import kinds_of
-from agentfw_memory.writing.own_words import own_words
-from agentfw_memory.writing.secrets import has_secret
+from ...errors import BadInputError
+from ...writing.kinds import kinds_of
+from ...writing.own_words import own_words
+from ...writing.secrets import has_secret
+from ..arrays import Float32Array
+from ..forgetting import Sharing, check_not_reserved
+from ..graph_settings import GraphSettings
+from ..recall.recall import Recaller
+from ..records import Learned, NewSkill, Use, Visibility, skill_number
+from ..rows.graph_rows import GraphRows
+from ..rows.row_types import EdgeRow
+from ..stores.store import Change
+from ..text.words import meaning
+from ..validation import check_name, check_names, check_number, check_text
+from .editing import Editor
+from .extraction import Extractor, SkillDraft, Step, Trajectory, case_of, extract
 
 LONGEST_DRAFT = 20_000
 """Maximum number of characters of a skill that an extractor writes. A model that writes more has gone astray."""

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agentfw_memory.graph.arrays import Floats, Integers
-from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.index.vector_index import products
-from agentfw_memory.graph.recall.graph_cache import GraphCache, drawn
-from agentfw_memory.graph.records import Use
+from ..arrays import Floats, Integers
+from ..graph_settings import GraphSettings
+from ..index.vector_index import products
+from ..records import Use
+from .graph_cache import GraphCache, drawn
 
 SAMPLE = 256  # number of skills that are compared
 FULL = 0.25  # difference, in standard deviations, from which a term counts fully: between a small and a medium effect

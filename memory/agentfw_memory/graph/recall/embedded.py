@@ -12,19 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from agentfw_memory.graph.arrays import Bools, Integers, grown
-from agentfw_memory.graph.communities import Membership
-from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.index.embedders import Embedder, weight_of_vectors
-from agentfw_memory.graph.index.vector_index import products
-from agentfw_memory.graph.index.word_index import SHARED, WordIndex
-from agentfw_memory.graph.metadata_filter import fits
-from agentfw_memory.graph.recall.calibration import TRUSTED, calibrated, uses_before
-from agentfw_memory.graph.recall.graph_cache import GraphCache
-from agentfw_memory.graph.recall.ranking import Asked, Ranked, Similarity, rank
-from agentfw_memory.graph.records import Skill, Use
-from agentfw_memory.graph.rows.graph_rows import GraphRows
-from agentfw_memory.graph.stores.store import Count, Head
+from ..arrays import Bools, Integers, grown
+from ..communities import Membership
+from ..graph_settings import GraphSettings
+from ..index.embedders import Embedder, weight_of_vectors
+from ..index.vector_index import products
+from ..index.word_index import SHARED, WordIndex
+from ..metadata_filter import fits
+from ..records import Skill, Use
+from ..rows.graph_rows import GraphRows
+from ..stores.store import Count, Head
+from .calibration import TRUSTED, calibrated, uses_before
+from .graph_cache import GraphCache
+from .ranking import Asked, Ranked, Similarity, rank
 
 MAXIMUM_CACHED_SKILLS = 50_000
 RECALIBRATED_AFTER = 0.05  # share of the skills that must have changed before the terms are calibrated again

@@ -12,15 +12,15 @@ from collections.abc import Collection, Iterable
 
 import numpy as np
 
-from agentfw_memory.graph.arrays import Bools, Float32Array, Integers, grown
-from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.index.vector_index import SkillIndex
-from agentfw_memory.graph.index.word_index import SHARED
-from agentfw_memory.graph.records import EdgeKind, Use
-from agentfw_memory.graph.rows.graph_rows import GraphRows
-from agentfw_memory.graph.rows.row_types import LiveRows
-from agentfw_memory.graph.stores.store import Head
-from agentfw_memory.graph.text.words import words
+from ..arrays import Bools, Float32Array, Integers, grown
+from ..graph_settings import GraphSettings
+from ..index.vector_index import SkillIndex
+from ..index.word_index import SHARED
+from ..records import EdgeKind, Use
+from ..rows.graph_rows import GraphRows
+from ..rows.row_types import LiveRows
+from ..stores.store import Head
+from ..text.words import words
 
 SAMPLED = 2000  # number of latest uses that are kept with their rewards
 BACKGROUND = 256  # number of skills that stand for all of them where an average is needed

@@ -14,21 +14,21 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers
-from agentfw_memory.graph.communities import Membership, shares
-from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.index.embedders import Embedder, weight_of_vectors
-from agentfw_memory.graph.index.vector_index import products
-from agentfw_memory.graph.index.word_index import DatabaseQuestion
-from agentfw_memory.graph.metadata_filter import fits
-from agentfw_memory.graph.recall.calibration import SAMPLE, TRUSTED, Together, Trust, calibrated, uses_before
-from agentfw_memory.graph.recall.embedded import NAMED
-from agentfw_memory.graph.recall.graph_cache import BACKGROUND, GAP, SAMPLED, GraphCache, drawn
-from agentfw_memory.graph.recall.ranking import Asked, Ranked, Similarity, rank
-from agentfw_memory.graph.records import Skill, Use
-from agentfw_memory.graph.rows.graph_rows import GraphRows
-from agentfw_memory.graph.rows.row_types import LIVE, live_rows
-from agentfw_memory.graph.stores.store import Among, Corpus, Delete, Head, Insert, Proposals, Select
+from ..arrays import Bools, Float32Array, Floats, Integers
+from ..communities import Membership, shares
+from ..graph_settings import GraphSettings
+from ..index.embedders import Embedder, weight_of_vectors
+from ..index.vector_index import products
+from ..index.word_index import DatabaseQuestion
+from ..metadata_filter import fits
+from ..records import Skill, Use
+from ..rows.graph_rows import GraphRows
+from ..rows.row_types import LIVE, live_rows
+from ..stores.store import Among, Corpus, Delete, Head, Insert, Proposals, Select
+from .calibration import SAMPLE, TRUSTED, Together, Trust, calibrated, uses_before
+from .embedded import NAMED
+from .graph_cache import BACKGROUND, GAP, SAMPLED, GraphCache, drawn
+from .ranking import Asked, Ranked, Similarity, rank
 
 COMMON = 1_000  # number of shared skills with a word from which the word is a common one
 FOCUSED = 200  # number of similar skills that learning looks at

@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers
-from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.index.vector_index import products
-from agentfw_memory.graph.recall.calibration import Together, Trust
-from agentfw_memory.graph.recall.graph_cache import GraphCache
-from agentfw_memory.graph.text.words import words
+from ..arrays import Bools, Float32Array, Floats, Integers
+from ..graph_settings import GraphSettings
+from ..index.vector_index import products
+from ..text.words import words
+from .calibration import Together, Trust
+from .graph_cache import GraphCache
 
 if TYPE_CHECKING:
-    from agentfw_memory.graph.index.word_index import DatabaseQuestion, Question
+    from ..index.word_index import DatabaseQuestion, Question
 
 Scores = NDArray[np.floating[Any]]
 

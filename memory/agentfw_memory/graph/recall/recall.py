@@ -15,21 +15,21 @@ from typing import Any
 
 import numpy as np
 
-from agentfw_memory.errors import StorageError, StoreRefusedError
-from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.communities import Membership
-from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.index.embedders import Embedder, embedded
-from agentfw_memory.graph.index.word_index import WordIndex
-from agentfw_memory.graph.metadata_filter import fits
-from agentfw_memory.graph.recall.embedded import EmbeddedRecall
-from agentfw_memory.graph.recall.graph_cache import GraphCache
-from agentfw_memory.graph.recall.in_database import DatabaseRecall
-from agentfw_memory.graph.recall.ranking import Asked, Ranked
-from agentfw_memory.graph.records import Hit, NodeKind, Skill, Use, Why, skill_number
-from agentfw_memory.graph.rows.graph_rows import GraphRows
-from agentfw_memory.graph.stores.store import Among, Change, EmbedderRecord, Head, Select
-from agentfw_memory.graph.text.words import terms
+from ...errors import StorageError, StoreRefusedError
+from ..arrays import Float32Array
+from ..communities import Membership
+from ..graph_settings import GraphSettings
+from ..index.embedders import Embedder, embedded
+from ..index.word_index import WordIndex
+from ..metadata_filter import fits
+from ..records import Hit, NodeKind, Skill, Use, Why, skill_number
+from ..rows.graph_rows import GraphRows
+from ..stores.store import Among, Change, EmbedderRecord, Head, Select
+from ..text.words import terms
+from .embedded import EmbeddedRecall
+from .graph_cache import GraphCache
+from .in_database import DatabaseRecall
+from .ranking import Asked, Ranked
 
 EVERY_ANSWER = "every answer"
 """The fact that is stated by how a user wants to be answered. Unlike others, one may have several of these."""

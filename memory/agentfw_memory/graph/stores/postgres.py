@@ -17,18 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.graph_settings import PATIENCE
-from agentfw_memory.graph.stores.postgres_search import PostgresSearch, array_as_sent, words_of
-from agentfw_memory.graph.stores.postgres_server import (
-    LOCK_TIMEOUT,
-    Connection,
-    answers_of,
-    open_server,
-    server_errors,
-)
-from agentfw_memory.graph.stores.sql import Store
-from agentfw_memory.graph.stores.store import TABLES, Answer, Change, Insert, Reading, Select
+from ..arrays import Float32Array
+from ..graph_settings import PATIENCE
+from .postgres_search import PostgresSearch, array_as_sent, words_of
+from .postgres_server import LOCK_TIMEOUT, Connection, answers_of, open_server, server_errors
+from .sql import Store
+from .store import TABLES, Answer, Change, Insert, Reading, Select
 
 SENT = {"integer": "int8", "number": "float8", "optional number": "float8", "text": "text", "bytes": "bytea"}
 SENT |= {"optional text": "text", "vector": "bytea", "words": "bytea"}

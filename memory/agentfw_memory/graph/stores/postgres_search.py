@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.records import Use
-from agentfw_memory.graph.stores.store import NOTHING, Corpus, Nearest, Proposals, Summary
-from agentfw_memory.graph.text.words import terms
+from ..arrays import Float32Array
+from ..records import Use
+from ..text.words import terms
+from .store import NOTHING, Corpus, Nearest, Proposals, Summary
 
 if TYPE_CHECKING:
-    from agentfw_memory.graph.index.word_index import DatabaseQuestion
+    from ..index.word_index import DatabaseQuestion
 
 Query = tuple[Any, ...]  # a statement that reads, and its values
 Ask = Callable[..., list[list[Any]]]  # returns the rows of several queries, which are sent at once

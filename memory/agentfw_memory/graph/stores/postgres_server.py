@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
-from agentfw_memory.errors import (
+from ...errors import (
     DisconnectedError,
     MissingExtraError,
     SkillGraphError,
@@ -24,8 +24,8 @@ from agentfw_memory.errors import (
     StoreBusyError,
     StoreRefusedError,
 )
-from agentfw_memory.graph.stores.sql import create_statements
-from agentfw_memory.graph.stores.store import Answer
+from .sql import create_statements
+from .store import Answer
 
 try:
     import psycopg

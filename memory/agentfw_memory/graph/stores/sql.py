@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.graph_settings import PATIENCE
-from agentfw_memory.graph.stores.store import (
+from ..arrays import Float32Array
+from ..graph_settings import PATIENCE
+from .store import (
     TABLES,
     Among,
     Answer,
@@ -39,7 +39,7 @@ from agentfw_memory.graph.stores.store import (
 )
 
 if TYPE_CHECKING:
-    from agentfw_memory.graph.stores.postgres_search import PostgresSearch
+    from .postgres_search import PostgresSearch
 
 Statement = tuple[str, list[Any]]
 

@@ -16,8 +16,8 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from agentfw_memory.graph.arrays import Float32Array, Floats, Integers
-from agentfw_memory.graph.records import Use
+from ..arrays import Float32Array, Floats, Integers
+from ..records import Use
 
 Answer = TypeVar("Answer")
 
