@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 from .errors import BadInputError, StorageError, UnknownSkillError
 from .graph.exchange.import_export import export_jsonl, import_jsonl, to_networkx
-from .graph.forgetting import Forgetter, Sharing
+from .graph.forgetting import Forgetter
 from .graph.graph_settings import GraphSettings
 from .graph.index.embedders import Embedder, embedded, open_embedder
 from .graph.learning.editing import Editor
@@ -65,12 +65,12 @@ class SkillGraph:
                 if store.head().embedder is None:
                     store.set_head(embedder=record_of(embedder))
         self._store, self.settings, self.embedder = store, settings, embedder
-        self._rows = rows = GraphRows(store)
-        self._recaller = Recaller(rows, embedder, settings)
-        self._editor = Editor(rows, self._recaller, settings)
-        self._learner = Learner(rows, self._recaller, self._editor, settings, extractor)
-        self._hearer = Hearer(rows, self._recaller, self._editor, settings, writer)
-        self._forgetter = Forgetter(rows, self._recaller, Sharing(rows, self._recaller, settings))
+        self._rows = GraphRows(store)
+        self._recaller = Recaller(self._rows, embedder, settings)
+        self._editor = Editor(self._recaller)
+        self._learner = Learner(self._recaller, self._editor, extractor)
+        self._hearer = Hearer(self._recaller, self._editor, writer)
+        self._forgetter = Forgetter(self._recaller)
         self._lock, self._closed = threading.RLock(), False
         self._recaller.check_embedder(self._recaller.head.embedder)
 
@@ -482,7 +482,7 @@ class Admin:
 
     def to_networkx(self) -> networkx.MultiDiGraph[str]:
         """Return the current graph for networkx. `networkx.write_graphml` writes it to a file."""
-        return self._call(lambda: to_networkx(self._rows, self._recaller))
+        return self._call(lambda: to_networkx(self._recaller))
 
 
 def _in_thread(

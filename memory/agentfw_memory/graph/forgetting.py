@@ -19,7 +19,7 @@ import numpy as np
 
 from ..errors import BadInputError
 from .arrays import Float32Array
-from .graph_settings import FEWEST_SHARED, GraphSettings
+from .graph_settings import FEWEST_SHARED
 from .learning.extraction import PRIVATE
 from .recall.recall import Recaller
 from .records import Skill
@@ -46,8 +46,8 @@ def check_not_reserved(what: str, name: str) -> None:
 class Sharing:
     """The shared skills of one tenant."""
 
-    def __init__(self, rows: GraphRows, recaller: Recaller, settings: GraphSettings) -> None:
-        self._rows, self._recaller, self._settings = rows, recaller, settings
+    def __init__(self, recaller: Recaller) -> None:
+        self._recaller, self._rows, self._settings = recaller, recaller.rows, recaller.settings
 
     def promote(self, change: Change, user: int, skills: Mapping[int, Float32Array]) -> list[int]:
         """Share those of a user's skills that enough users have. Return the shared copies that are new."""
@@ -142,8 +142,8 @@ def _owner_of(text: str) -> str:
 class Forgetter:
     """Deletes rows of one tenant."""
 
-    def __init__(self, rows: GraphRows, recaller: Recaller, sharing: Sharing) -> None:
-        self._rows, self._recaller, self._sharing = rows, recaller, sharing
+    def __init__(self, recaller: Recaller) -> None:
+        self._recaller, self._rows, self._sharing = recaller, recaller.rows, Sharing(recaller)
 
     def forget(self, user: str) -> Counts:
         if (number := self._rows.find("user", user)) is None:

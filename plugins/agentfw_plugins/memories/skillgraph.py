@@ -17,7 +17,7 @@ import asyncio
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from hashlib import blake2b
@@ -353,13 +353,14 @@ class SkillGraphMemory(Memory):
         scenarios = tuple(filter(_is_name, about or (() if heard else (episode.environment,))))
         rated = any(event.name == "feedback" and not event.data.get("metric") for event in observed)
         asked = next((one.content for one in reversed(episode.messages) if rated and one.role == "user"), "")
-        recalled = self._recalled(episode)
+        recalled, failed = self._recalled(episode), episode.failed_calls
+        calls = (call for turn in episode.turns for call in turn.calls if _is_name(call.name))
         return Trajectory(
             f"{episode.id} {mark}",
             user,
             _kept(asked or (str(observed[0].data.get("text", "")) if observed else ""), _LONGEST_QUERY),
             scenarios,
-            tuple(_steps(episode)),
+            tuple(Step(call.name, call.name, call.id not in failed) for call in calls),
             _kept("\n".join(filter(None, dict.fromkeys(said))), _LONGEST_OUTCOME),
             tuple(skill.id for skill in recalled if _follows(episode, skill)),
             # What the user thinks of an answer is said of what was recalled for it.
@@ -407,12 +408,6 @@ def _shown(skill: Skill, newer: str = "", note: str = "") -> str:
 
 def _line(skill: Skill) -> str:
     return " ".join(skill.text.split())
-
-
-def _steps(episode: Episode) -> Iterator[Step]:
-    failed = episode.failed_calls
-    for call in (call for turn in episode.turns for call in turn.calls if _is_name(call.name)):
-        yield Step(call.name, call.name, call.id not in failed)
 
 
 def _follows(episode: Episode, skill: Skill) -> bool:

@@ -146,7 +146,7 @@ def _load(rows: GraphRows, change: Change, records: Iterable[Record]) -> int:
     return count
 
 
-def to_networkx(rows: GraphRows, recaller: Recaller) -> networkx.MultiDiGraph[str]:
+def to_networkx(recaller: Recaller) -> networkx.MultiDiGraph[str]:
     """Return the current graph. Nodes are named like `user:ana` and `skill:s1` and carry their communities."""
     try:
         import networkx
@@ -161,7 +161,7 @@ def to_networkx(rows: GraphRows, recaller: Recaller) -> networkx.MultiDiGraph[st
         names[record["number"]] = name
         graph.add_node(name, **values, **{f"community_{level}": one for level, one in enumerate(found)})
 
-    for record in _dumped(rows):
+    for record in _dumped(recaller.rows):
         kind = record["row"]
         if kind == "node":
             add(record, f"{record['kind']}:{record['name']}", kind=record["kind"])

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from math import prod
@@ -28,7 +28,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Bools, Float32Array, Floats, Integers, grown
-from ..rows.graph_rows import GraphRows
 from ..stores.store import Corpus, Proposals
 from ..text.words import terms
 
@@ -45,6 +44,7 @@ TYPICAL_MATCH = 1.0 / (1.0 + SATURATION)
 
 
 Pairs = NDArray[np.int32]  # rows of a term and its count
+Texts = Callable[[Sequence[int]], Mapping[int, str]]  # returns the texts of skills
 
 
 @dataclass
@@ -268,11 +268,9 @@ class DatabaseQuestion:
     counted when the graph is prepared, and that of all other words at each query.
     """
 
-    def __init__(
-        self, query: str, reader: int | None, rows: GraphRows, shared: Corpus, common: Mapping[str, int]
-    ) -> None:
+    def __init__(self, query: str, reader: int | None, texts: Texts, shared: Corpus, common: Mapping[str, int]) -> None:
         """`shared` is what is known of the texts of all shared skills, and `common` how many have each common word."""
-        self._rows, self.reader, self._shared, self._common = rows, reader, shared, common
+        self._texts_of, self.reader, self._shared, self._common = texts, reader, shared, common
         self._texts: dict[int, Counter[str]] = {}
         self.asked = Counter(terms(query))  # the private skills with each are found
         self.seldom = [term for term in self.asked if term not in common]  # so are the shared ones with each of these
@@ -336,6 +334,6 @@ class DatabaseQuestion:
         """Return the terms of these skills and maybe of others."""
         missing = [number for number in numbers if number not in self._texts]
         if missing:
-            texts = self._rows.texts(missing)
+            texts = self._texts_of(missing)
             self.know({number: texts.get(number, "") for number in missing})
         return self._texts

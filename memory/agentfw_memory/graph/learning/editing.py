@@ -14,10 +14,8 @@ from typing import Any
 from ...errors import BadInputError, UnknownSkillError
 from ..arrays import Float32Array
 from ..forgetting import check_not_reserved
-from ..graph_settings import GraphSettings
 from ..recall.recall import Recaller
 from ..records import EDGE_ENDS, EdgeKind, NewSkill, NodeKind, Skill
-from ..rows.graph_rows import GraphRows
 from ..rows.row_types import EdgeRow, SkillRow, told_apart
 from ..stores.store import Change, Delete, Insert, Update
 from ..validation import check_metadata, check_name, check_names, check_number, check_skill, check_text
@@ -29,8 +27,8 @@ CONNECTED: tuple[EdgeKind, ...] = ("REQUIRES", "APPLIES_TO", "TRIGGERS", "COMPLE
 class Editor:
     """Edits the skills of one tenant."""
 
-    def __init__(self, rows: GraphRows, recaller: Recaller, settings: GraphSettings) -> None:
-        self._rows, self._recaller, self._settings = rows, recaller, settings
+    def __init__(self, recaller: Recaller) -> None:
+        self._recaller, self._rows, self._settings = recaller, recaller.rows, recaller.settings
 
     def add(self, skills: Iterable[NewSkill]) -> list[Skill]:
         wanted = []

@@ -17,16 +17,13 @@ from typing import Any
 import numpy as np
 
 from ...errors import BadInputError
-from ...writing.kinds import kinds_of, may_ask_to_forget
-from ...writing.own_words import own_words
+from ...writing.kinds import kinds_of, may_ask_to_forget, own_words
 from ...writing.secrets import has_secret
 from ...writing.writer import NEAREST, Decision, KnownMemory, Said, Writer, checked
 from ..arrays import Float32Array
 from ..forgetting import check_not_reserved
-from ..graph_settings import GraphSettings
 from ..recall.recall import EVERY_ANSWER, Recaller
 from ..records import EdgeKind, Heard, NewSkill, Skill, Visibility
-from ..rows.graph_rows import GraphRows
 from ..rows.row_types import EdgeRow
 from ..stores.store import Change
 from ..text.words import terms
@@ -61,11 +58,9 @@ class Saying:
 class Hearer:
     """Hears for one tenant."""
 
-    def __init__(
-        self, rows: GraphRows, recaller: Recaller, editor: Editor, settings: GraphSettings, writer: Writer | None
-    ) -> None:
-        self._rows, self._recaller, self._editor = rows, recaller, editor
-        self._settings, self.writer = settings, writer
+    def __init__(self, recaller: Recaller, editor: Editor, writer: Writer | None) -> None:
+        self._recaller, self._rows, self._settings = recaller, recaller.rows, recaller.settings
+        self._editor, self.writer = editor, writer
         self._before: OrderedDict[tuple[str, str], deque[tuple[str, str]]] = OrderedDict()
 
     def said(self, saying: Saying) -> Said | None:

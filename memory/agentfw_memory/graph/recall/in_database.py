@@ -68,16 +68,30 @@ class DatabaseRecall:
     def catch_up(self, head: Head, upto: int) -> None:
         """Look whether the graph was prepared anew, and whether somebody was forgotten."""
         if head.counter != self._checked_at:
-            self.prepared(self._rows.state(HEAD))
+            state = self._rows.state(HEAD)
+            saved = json.loads(state) if state else None
+            if saved is not None and (self._prepared is None or saved["counter"] != self._prepared.counter):
+                corpus, trust = Corpus(**saved["corpus"]), Trust(**saved["trust"])
+                common = json.loads(self._rows.state(WORDS) or b"{}")
+                background, communities = self._vectors(saved["sample"]), tuple(saved["communities"])
+                self._prepared = Prepared(saved["counter"], corpus, trust, communities, common, background)
+            elif self._prepared is None:
+                slow = 'tenant "%s" has more than %d skills and isn\'t prepared, so searching it is slow; run `%s`'
+                most = self._settings.in_memory_up_to
+                logger.warning(slow, self._rows.store.tenant, most, "agentfw memory prepare")
+                found = self._search.summary(common=COMMON, sample=BACKGROUND, uses=0)
+                background = self._vectors(found.sample)
+                self._prepared = Prepared(0, found.corpus, TRUSTED, (), found.common, background)
             self._checked_at = head.counter
         if head.forgotten != self._forgotten:
             self._forgotten = head.forgotten
             self._rows.forget_names()
 
     def rank(self, asked: Asked) -> list[Ranked]:
-        prepared, settings = self.prepared(), self._settings
+        prepared, settings = self._prepared, self._settings
+        assert prepared is not None  # since `catch_up`
         query = "" if settings.query_similarity == "vectors" else asked.query
-        question = DatabaseQuestion(query, asked.reader, self._rows, prepared.corpus, prepared.common)
+        question = DatabaseQuestion(query, asked.reader, self._rows.texts, prepared.corpus, prepared.common)
         most = max(settings.candidates, asked.k)
         found = self._search.propose(question, asked.vector, most, asked.where)
         similarity = self._similarity(asked, question, found, prepared)
@@ -122,7 +136,7 @@ class DatabaseRecall:
         self.cache = self._filled(wanted)
 
     def communities(self) -> tuple[int, ...]:
-        return self.prepared().communities
+        return self._prepared.communities if self._prepared else ()
 
     def prepare(self) -> None:
         """Compute what needs the whole graph, create the indexes, and save it all for every process."""
@@ -154,26 +168,9 @@ class DatabaseRecall:
     def save(self) -> None:
         """Do nothing: the database holds everything."""
 
-    def prepared(self, head: bytes | None = None) -> Prepared:
-        """Return what was found out last. `head` says whether something else was found out since."""
-        saved = json.loads(head) if head else None
-        if self._prepared is None or (saved is not None and saved["counter"] != self._prepared.counter):
-            if saved is None:
-                slow = 'tenant "%s" has more than %d skills and isn\'t prepared, so searching it is slow; run `%s`'
-                most = self._settings.in_memory_up_to
-                logger.warning(slow, self._rows.store.tenant, most, "agentfw memory prepare")
-                summary = self._search.summary(common=COMMON, sample=BACKGROUND, uses=0)
-                common = summary.common
-                saved = {"counter": 0, "trust": asdict(TRUSTED), "sample": summary.sample, "communities": []}
-                saved["corpus"] = asdict(summary.corpus)
-            else:
-                common = json.loads(self._rows.state(WORDS) or b"{}")
-            none = np.zeros((0, self._embedder.dimensions), np.float32)
-            background = np.concatenate([none, *(rows.vectors for rows in self._rows.live(saved["sample"]))])
-            corpus, trust = Corpus(**saved["corpus"]), Trust(**saved["trust"])
-            known = saved["counter"], corpus, trust, tuple(saved["communities"]), common, background
-            self._prepared = Prepared(*known)
-        return self._prepared
+    def _vectors(self, numbers: list[int]) -> Float32Array:
+        none = np.zeros((0, self._embedder.dimensions), np.float32)
+        return np.concatenate([none, *(rows.vectors for rows in self._rows.live(numbers))])
 
     def _filled(self, numbers: Iterable[int]) -> GraphCache:
         cache, wanted = GraphCache(self._rows, self._settings, self._embedder.dimensions), sorted(numbers)

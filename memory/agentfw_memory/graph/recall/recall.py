@@ -52,7 +52,7 @@ class Recaller:
     """What one process recalls from one tenant. Not thread-safe."""
 
     def __init__(self, rows: GraphRows, embedder: Embedder, settings: GraphSettings) -> None:
-        self._rows, self.embedder, self._settings = rows, embedder, settings
+        self.rows, self.embedder, self.settings = rows, embedder, settings
         self._maker = record_of(embedder)
         self._by: EmbeddedRecall | DatabaseRecall = EmbeddedRecall(rows, settings, embedder)
         self._has_cases = False
@@ -78,7 +78,7 @@ class Recaller:
                 for one in (present, self._maker)
             )
             raise StoreRefusedError(
-                f'the vectors of tenant "{self._rows.store.tenant}" were made by {there}, not by {ours}',
+                f'the vectors of tenant "{self.rows.store.tenant}" were made by {there}, not by {ours}',
                 fix="open it with that embedder, or re-embed it: SkillGraph.reembed(path, tenant=..., embedder=...)",
             )
 
@@ -86,11 +86,11 @@ class Recaller:
         """Take over all changes of the store, or those up to the change `upto`."""
         if upto is not None and isinstance(self._by, EmbeddedRecall) and self.cache.counter == upto:
             return
-        now = head or self._rows.store.head()
+        now = head or self.rows.store.head()
         self.check_embedder(now.embedder)
         for _ in range(2):  # it may outgrow this process by what it takes over
             if isinstance(self._by, EmbeddedRecall) and self._by.outgrown():
-                self._by = DatabaseRecall(self._rows, self._settings, self.embedder)
+                self._by = DatabaseRecall(self.rows, self.settings, self.embedder)
             self._by.catch_up(now, now.counter if upto is None else upto)
 
     def recall(
@@ -106,17 +106,17 @@ class Recaller:
     ) -> list[Hit]:
         """Return the k best skills that are at least so relevant, and whose metadata fits `where`. Cases are recalled
         only where `where` asks for them."""
-        settings = self._settings
+        settings = self.settings
         if not settings.candidates:
             return []
         if "case" not in (where or {}):
-            self._has_cases = self._has_cases or self._rows.find("case", CASES) is not None
+            self._has_cases = self._has_cases or self.rows.find("case", CASES) is not None
             where = {**(where or {}), **NO_CASES} if self._has_cases else where
         vector = None if settings.query_similarity == "words" else self.embed([query], query=True)[0]
         self.catch_up(head=self.head)
         about, named = self._known("scenario", scenarios), self._known("tool", tools)
         for _ in range(ATTEMPTS):
-            reader = self._rows.user(user)
+            reader = self.rows.user(user)
             asked = Asked(query, vector, reader, max(k, ORDERED), at_least, where or {}, about, named)
             ranked = self._by.rank(asked)
             skills = self._by.read([one.number for one in ranked], user, reader)
@@ -125,7 +125,7 @@ class Recaller:
             if len(skills) == len(ranked):
                 break
             # Another process has just removed one of them or made it private.
-            self.head = self._rows.store.head()
+            self.head = self.rows.store.head()
             self.catch_up(head=self.head)
         if reader is not None and settings.rating_weight:
             ranked = self._by_ratings(query, ranked, reader)
@@ -140,7 +140,7 @@ class Recaller:
         Texts that no longer hold are in no index. They are found by their words, and those that still hold by the usual
         recall. Then both are embedded and compared with the query in the same way.
         """
-        then = self._rows.held_at(when, self._rows.find("user", user) or NOBODY)
+        then = self.rows.held_at(when, self.rows.find("user", user) or NOBODY)
         held = {number: one for number, one in then.items() if fits(one[1].metadata, where)}
         words = WordIndex()
         for number, (_, version) in held.items():
@@ -153,7 +153,7 @@ class Recaller:
             return []
         by_vector = self.embed([held[number][1].text for number in found]) @ self.embed([query], query=True)[0]
         score = by_vector + question.scores(np.array(found, np.int64))
-        now, hits = self._rows.skills(found), list[Hit]()
+        now, hits = self.rows.skills(found), list[Hit]()
         for place in sorted(range(len(found)), key=lambda place: -score[place]):
             number = found[place]
             owner, version = held[number]
@@ -177,7 +177,7 @@ class Recaller:
         for hit in hits:
             fact = hit.skill.fact
             if fact and not fact.endswith(EVERY_ANSWER):
-                known = self._rows.skills(self._rows.stating(fact), reader or NOBODY).values()
+                known = self.rows.skills(self.rows.stating(fact), reader or NOBODY).values()
                 newest = max(known, key=lambda one: one.valid_from, default=hit.skill)
                 if newest.valid_from > hit.skill.valid_from and newest.id not in shown:
                     shown.add(newest.id)
@@ -196,7 +196,7 @@ class Recaller:
             return ranked
         shown = {"target": Among(some), "kind": "SHOWN", "valid_to": None}
         trips = {"number": Among(Select("edge", ("source",), shown)), "user": reader}
-        edges, questions = self._rows.store.read(
+        edges, questions = self.rows.store.read(
             Select("edge", ("row", "source", "target", "weight"), shown),
             Select("trajectory", ("number", "query"), trips),
         )
@@ -213,14 +213,14 @@ class Recaller:
         rated = []
         for one in ranked:
             total, count = sums.get(one.number, NEITHER)
-            added = self._settings.rating_weight * total / count
+            added = self.settings.rating_weight * total / count
             of, points = {**one.terms, "rating": total / count}, {**one.points, "rating": added}
             rated.append(replace(one, score=one.score + added, terms=of, points=points))
         return sorted(rated, key=lambda one: -one.score)
 
     def note_cases(self, change: Change) -> None:
         """Note that there are cases from now on, which other recalls have to leave out."""
-        self._rows.nodes(change, "case", [CASES])
+        self.rows.nodes(change, "case", [CASES])
 
     def uses(self, trajectory: int, user: int, skills: Sequence[int], reward: float) -> list[Use]:
         """Return what a trajectory used, with the terms of these skills as they are before it is learned."""
@@ -230,17 +230,17 @@ class Recaller:
     def writing(self, *, waits: bool = True) -> Iterator[Change]:
         """Open a write transaction, of which everything here is as of the change before."""
         self.catch_up(head=self.head)  # the slow part, before the write lock is taken
-        with self._rows.writing(waits=waits) as change:
+        with self.rows.writing(waits=waits) as change:
             self.catch_up(change.number - 1)
             yield change
 
     def focus(self, owner: str, scenarios: Sequence[str] = (), vectors: Iterable[Float32Array] = ()) -> None:
         """Have a user's skills at hand, and those of these scenarios that are most similar to some vectors."""
         if isinstance(self._by, DatabaseRecall):  # otherwise everything is
-            self._by.focus(self._rows.find("user", owner) or NOBODY, self._known("scenario", scenarios), vectors)
+            self._by.focus(self.rows.find("user", owner) or NOBODY, self._known("scenario", scenarios), vectors)
 
     def _known(self, kind: NodeKind, names: Iterable[str]) -> tuple[int, ...]:
-        return tuple(one for one in (self._rows.find(kind, name) for name in names) if one is not None)
+        return tuple(one for one in (self.rows.find(kind, name) for name in names) if one is not None)
 
     def prepare(self) -> None:
         """Do what may take long: load everything and run a full pass over the communities."""
