@@ -212,7 +212,7 @@ class SkillGraph:
 
     def disconnect(self, source: str, kind: str, target: str) -> bool:
         """End an edge. Return False if there is none."""
-        return self._call(lambda: self._editor.disconnect(source, kind, target), repeatable=False)
+        return self._call(lambda: self._editor.connect(source, kind, target, end=True), repeatable=False)
 
     def set_profile(self, user: str, text: str) -> None:
         """Describe a user in words. Without a profile, the mean of a user's skills describes them."""

@@ -94,11 +94,9 @@ class Membership:
         self._load()
 
     def together(self, user: int, skills: Integers) -> Floats:
-        """Return for each skill the share of levels on which it shares a community with the user.
-
-        A user without edges is counted to the communities of the users with the most similar profiles. For a skill that
-        several users have, the mean over these users counts, because they may be in different communities.
-        """
+        """Return for each skill the share of levels on which it shares a community with the user. A user without edges
+        is counted to the communities of the users with the most similar profiles. For a skill that several users have,
+        the mean over these users counts, because they may be in different communities."""
         known = self._labels[min(user, len(self._labels) - 1)]
         mine = known if known[0] >= 0 else self._newcomers.vote(user, self._labels)
         if mine is None:

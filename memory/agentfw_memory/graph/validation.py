@@ -29,6 +29,7 @@ MAXIMUM_METADATA = 16_000_000  # characters of a skill's metadata as JSON. A sto
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 """Half of a character outside the basic plane. Alone it can't be encoded as UTF-8."""
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _SURROGATE_FIX = "remove it; it comes from text that was cut, or decoded with surrogatepass or surrogateescape"
 
 
@@ -70,6 +71,11 @@ def check_text(
     if half := _SURROGATE.search(text):
         raise BadInputError(f"the {what} contains half a character, {half[0]!r} at {half.start()}", fix=_SURROGATE_FIX)
     return text
+
+
+def storable(text: str, longest: int) -> str:
+    """Return a text cut to a maximum length, with marks in the place of characters that can't be stored."""
+    return _UNSTORABLE.sub("\ufffd", text)[:longest]
 
 
 def check_metadata(metadata: object) -> str:

@@ -104,11 +104,9 @@ class Weights(NamedTuple):
 def probabilities(
     weights: Weights, sentences: Sequence[str], around: Sequence[str], vectors: Float32Array | None = None
 ) -> Float32Array:
-    """Return the probability of each kind for each sentence: an array of shape (sentences, kinds).
-
-    `around` has for each sentence the other sentences of its message, and `vectors` has their vectors, if the embedder
-    is one that these weights know.
-    """
+    """Return the probability of each kind for each sentence: an array of shape (sentences, kinds). `around` has for
+    each sentence the other sentences of its message, and `vectors` has their vectors, if the embedder is one that these
+    weights know."""
     score = np.tile(weights.rows[-1], (len(sentences), 1))
     for place, texts in enumerate(zip(sentences, around, strict=True)):
         for hashed in hashes(*texts):

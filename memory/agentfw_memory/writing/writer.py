@@ -17,6 +17,7 @@ from importlib.resources import files
 from typing import Any, Literal, Protocol, get_args
 
 from ..errors import SkillGraphError
+from ..graph.records import day
 from .secrets import has_secret
 
 NEAREST = 10  # number of memories that a writer is shown
@@ -171,9 +172,6 @@ class ModelWriter:
         self.asked = self.characters = 0
 
     async def write(self, sayings: Sequence[Said]) -> Sequence[object]:
-        def day(when: float) -> str:
-            return datetime.fromtimestamp(when, UTC).date().isoformat()
-
         told = [
             {
                 "date": day(said.at),

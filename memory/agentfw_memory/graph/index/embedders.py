@@ -265,10 +265,8 @@ class SentenceTransformersEmbedder(CheckedEmbedder):
 
 class HttpEmbedder(CheckedEmbedder):
     """A model on a server that speaks OpenAI's `/v1/embeddings`: Ollama, vLLM, llama.cpp, text-embeddings-inference.
-
     Its name is stored with its vectors, so it holds the model and no address: the server may move. A key is stored
-    nowhere. A server that doesn't answer is asked again, before the whole call fails.
-    """
+    nowhere. A server that doesn't answer is asked again, before the whole call fails."""
 
     def __init__(self, model: str) -> None:
         import httpx
@@ -324,11 +322,9 @@ class HttpEmbedder(CheckedEmbedder):
 
 @lru_cache(maxsize=1)
 def _wordllama() -> tuple[Float32Array, Any, str]:
-    """Return vectors, tokenizer and a version, read from the files of the package. The version is a hash of them.
-
-    The package isn't imported, because that configures logging for the whole process and loads an HTTP client. Reading
-    the files takes a second, so all embedders of a process share what was read.
-    """
+    """Return vectors, tokenizer and a version, read from the files of the package. The version is a hash of them. The
+    package isn't imported, because that configures logging for the whole process and loads an HTTP client. Reading the
+    files takes a second, so all embedders of a process share what was read."""
     spec = importlib.util.find_spec("wordllama")
     if spec is None or spec.origin is None:
         raise MissingExtraError("the embedder wordllama", "memory", module="wordllama")

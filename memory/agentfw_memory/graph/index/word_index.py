@@ -27,7 +27,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Bools, Float32Array, Floats, Integers, grown
+from ..arrays import Bools, Floats, Integers, grown
 from ..stores.store import Corpus, Proposals
 from ..text.words import terms
 
@@ -68,7 +68,7 @@ class WordIndex:
         self._part_of = np.zeros(16, np.int64)  # by skill: its part plus one, or 0 if it isn't here
         self._texts: dict[int, Pairs] = {}
         self.lengths = np.zeros(16)  # by skill: the number of its terms
-        self._weights = np.zeros(16, np.float32)
+        self.scratch = np.zeros(16, np.float32)  # by skill: zeros to work with, which must be zeros afterwards
         self._rarities = np.zeros(16)
 
     def __len__(self) -> int:
@@ -129,11 +129,6 @@ class WordIndex:
         may be found."""
         seen = {part: self._parts[part] for part in (SHARED, reader) if part is not None and part in self._parts}
         return Question(self, Counter(terms(query)), seen, allowed)
-
-    def scratch(self) -> Float32Array:
-        """Return an array by skill to work with. It holds zeros, and must do so afterwards."""
-        self._weights = grown(self._weights, len(self.lengths))
-        return self._weights
 
     def rarities(self, of: Collection[tuple[int, float]], terms: NDArray[np.int32]) -> Floats:
         """Return the rarity of each of these terms. `of` has the terms that have one; the others have 0."""
@@ -238,7 +233,7 @@ class Question:
         read = read[: max(1, int(np.searchsorted(ends, MATCHES_READ)))]
         if not read:
             return np.zeros(0, np.int64)
-        weights = self._index.scratch()
+        self._index.scratch = weights = grown(self._index.scratch, len(self._index.lengths))
         for numbers, rarity in read:
             weights[numbers] += rarity
         sums = []
@@ -261,12 +256,10 @@ class Question:
 
 
 class DatabaseQuestion:
-    """A query by words against what one user may see. It can be used as soon as it has taken what was found.
-
-    The score is that of `WordIndex`. What differs is what proposes skills. A word that many shared skills have proposes
-    none by itself; skills that have several such words together are proposed instead. How common such words are is
-    counted when the graph is prepared, and that of all other words at each query.
-    """
+    """A query by words against what one user may see. It can be used as soon as it has taken what was found. The score
+    is that of `WordIndex`. What differs is what proposes skills. A word that many shared skills have proposes none by
+    itself; skills that have several such words together are proposed instead. How common such words are is counted when
+    the graph is prepared, and that of all other words at each query."""
 
     def __init__(self, query: str, reader: int | None, texts: Texts, shared: Corpus, common: Mapping[str, int]) -> None:
         """`shared` is what is known of the texts of all shared skills, and `common` how many have each common word."""

@@ -166,20 +166,32 @@ class Editor:
             self.current(own)
             self._rows.end_skills(change, [own])
 
-    def connect(self, source: str, kind: str, target: str, weight: float) -> None:
+    def connect(self, source: str, kind: str, target: str, weight: float = 1.0, *, end: bool = False) -> bool:
+        """Add an edge, or change the weight of an existing one, or `end` it. Return whether something changed."""
         if check_number("weight", weight) <= 0:
             raise BadInputError(f"invalid weight of an edge: {weight}", fix="pass a weight above 0, or use disconnect")
         with self._rows.writing() as change:
-            edge = self._edge(change, source, kind, target)._replace(weight=float(weight))
-            self._rows.add_edges(change, [edge])
-            self._touch_ends(change, edge)
-
-    def disconnect(self, source: str, kind: str, target: str) -> bool:
-        with self._rows.writing() as change:
-            edge = self._edge(change, source, kind, target)
-            ended = self._rows.end_edges(change, [edge])
-            self._touch_ends(change, edge)
-            return bool(ended)
+            known = next((name for name in CONNECTED if name == kind), None)
+            if known is None:
+                problem = "is added automatically" if kind in EDGE_ENDS else "is not a kind of edge"
+                raise BadInputError(f'"{kind}" {problem}', fix=f"use one of {', '.join(CONNECTED)}")
+            ends, skills = list[int](), list[int]()
+            for what, name in zip(EDGE_ENDS[known], (source, target), strict=True):
+                if what == "skill":
+                    ends.append(check_skill(name))
+                    skills.append(ends[-1])
+                    self.current(ends[-1])
+                else:
+                    ends.append(self._rows.nodes(change, what, [check_name(what, name)])[name])
+            one, other = sorted(ends) if known in ("COMPLEMENTS", "CONFLICTS") else ends
+            if one == other:
+                raise BadInputError(f"{source} can't be connected with itself", fix="pass two different skills")
+            if end:
+                changed = self._rows.end_edges(change, [EdgeRow(known, one, other)])
+            else:
+                changed = self._rows.add_edges(change, [EdgeRow(known, one, other, float(weight))])
+            self._rows.touch(change, skills)
+            return bool(changed)
 
     def set_profile(self, user: str, text: str) -> None:
         check_name("user", user)
@@ -206,27 +218,6 @@ class Editor:
         if check_number("valid_from", given) > change.now:
             raise BadInputError(f"valid_from {given} is in the future", fix="pass a time in the past, or none")
         return float(given)
-
-    def _edge(self, change: Change, source: str, kind: str, target: str) -> EdgeRow:
-        known = next((name for name in CONNECTED if name == kind), None)
-        if known is None:
-            problem = "is added automatically" if kind in EDGE_ENDS else "is not a kind of edge"
-            raise BadInputError(f'"{kind}" {problem}', fix=f"use one of {', '.join(CONNECTED)}")
-        ends = []
-        for what, name in zip(EDGE_ENDS[known], (source, target), strict=True):
-            if what == "skill":
-                ends.append(check_skill(name))
-                self.current(ends[-1])
-            else:
-                ends.append(self._rows.nodes(change, what, [check_name(what, name)])[name])
-        one, other = sorted(ends) if known in ("COMPLEMENTS", "CONFLICTS") else ends
-        if one == other:
-            raise BadInputError(f"{source} can't be connected with itself", fix="pass two different skills")
-        return EdgeRow(known, one, other)
-
-    def _touch_ends(self, change: Change, edge: EdgeRow) -> None:
-        ends = zip(EDGE_ENDS[edge.kind], (edge.source, edge.target), strict=True)
-        self._rows.touch(change, [end for what, end in ends if what == "skill"])
 
 
 def _check_visibility(visibility: str) -> None:

@@ -7,7 +7,6 @@ transaction. Nothing is deleted before it is confirmed, and secrets are never wr
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +26,7 @@ from ..records import EdgeKind, Heard, NewSkill, Skill, Visibility
 from ..rows.row_types import EdgeRow
 from ..stores.store import Change
 from ..text.words import terms
-from ..validation import check_name, check_number, check_skill
+from ..validation import check_name, check_number, check_skill, storable
 from .editing import Editor
 
 MOST_KEPT = 20  # maximum number of things that are kept of one message
@@ -38,7 +37,6 @@ NEARLY_THE_SAME = 0.85
 """Similarity from which on two sayings are about the same thing though neither is called a correction."""
 CORRECTED = 0.45  # minimum similarity of a correction to what it corrects, unless that was said just before
 TO_FORGET = 0.6  # share of the best score from which on a memory counts as what the user asked to forget
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +77,7 @@ class Hearer:
             return None
         longest = self._settings.longest_text
         said = [one for one in own_words(saying.text) if not has_secret(one)]
-        own = tuple(_UNSTORABLE.sub("\ufffd", one)[:longest] for one in said)
+        own = tuple(storable(one, longest) for one in said)
         before: tuple[tuple[str, str], ...] = ()
         if saying.conversation:
             turns = self._before.setdefault((saying.user, saying.conversation), deque(maxlen=TURNS_BEFORE))
@@ -219,11 +217,9 @@ class Hearer:
         return added
 
     def _older(self, saying: Saying, vector: Float32Array, corrects: bool) -> int | None:
-        """Return the older skill that a new saying is about, by the same person or shared by another.
-
-        A correction is about the most similar one, or about the one just before it in its conversation. Any other
-        saying is about an older one only if both are nearly the same text.
-        """
+        """Return the older skill that a new saying is about, by the same person or shared by another. A correction is
+        about the most similar one, or about the one just before it in its conversation. Any other saying is about an
+        older one only if both are nearly the same text."""
         cache = self._recaller.cache
         own = cache.private_skills(self._rows.find("user", saying.user))
         found, similarity = cache.index.search(vector, 1, own)

@@ -18,7 +18,7 @@ from ...writing.kinds import kinds_of, own_words
 from ...writing.secrets import has_secret
 from ..arrays import Float32Array
 from ..forgetting import Sharing, check_not_reserved
-from ..recall.recall import Recaller
+from ..recall.recall import CASES, Recaller
 from ..records import Learned, NewSkill, Use, Visibility, skill_number
 from ..rows.row_types import EdgeRow
 from ..stores.store import Change
@@ -79,7 +79,7 @@ class Learner:
             learned = self._write(change, trajectory, worth, drafts, vectors)
             if not cases:
                 return learned
-            self._recaller.note_cases(change)
+            self._rows.nodes(change, "case", [CASES])  # other recalls have to leave them out from now on
             return replace(learned, cases=tuple(one.id for one in self._editor.write(change, cases, asked)))
 
     def _write(
@@ -128,11 +128,9 @@ class Learner:
         )
 
     def _place(self, change: Change, owner: str, drafts: Sequence[SkillDraft], vectors: Float32Array) -> Placed:
-        """Write the drafts of one trajectory among the skills that its user already has.
-
-        A draft with a similar vector and the same meaning word by word is merged into the existing skill. Similar
-        vectors alone are not enough, because opposites have them too: then a wish becomes the newest version.
-        """
+        """Write the drafts of one trajectory among the skills that its user already has. A draft with a similar vector
+        and the same meaning word by word is merged into the existing skill. Similar vectors alone are not enough,
+        because opposites have them too: then a wish becomes the newest version."""
         rows, settings, placed = self._rows, self._settings, Placed()
         user = rows.nodes(change, "user", [owner])[owner]
         for draft, vector in zip(drafts, vectors, strict=True):

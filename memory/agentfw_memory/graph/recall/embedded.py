@@ -55,7 +55,26 @@ class EmbeddedRecall:
         if upto == self.cache.counter:
             return
         try:
-            self._update(self.cache.catch_up(head, upto))
+            touched = self.cache.catch_up(head, upto)
+            for number in touched if self._skills else ():
+                self._skills.pop(number, None)
+            self._metadata.changed(touched)
+            cache, settings = self.cache, self._settings
+            gone = {one for one in touched if one >= len(cache.live) or not cache.live[one]}
+            if self._words is not None:
+                texts = self._rows.texts(touched) if touched else {}
+                for number in touched:
+                    if number in texts and number not in gone:
+                        part = SHARED if cache.shared[number] else int(cache.owner[number])
+                        self._words.put(number, texts[number], part)
+                    else:
+                        self._words.remove(number)
+            self._uncalibrated += len(touched)
+            # Communities can't change a score where nothing was used yet, and finding them takes seconds in a large
+            # graph.
+            counts = settings.community_weight and (not settings.calibrate or cache.uses)
+            if self.membership is not None or counts:
+                self._joined().catch_up(touched, gone)
         except BaseException:
             # A half-updated cache can't be trusted. The next call loads it again.
             self._reset()
@@ -145,27 +164,6 @@ class EmbeddedRecall:
         cosines = np.concatenate([products(some, vector) for some in cache.background(asked.reader)])
         count = question.count if fitting is None else len(fitting)
         return Similarity(vector, nearest, question, cosines, count, weight_of_vectors(self._embedder))
-
-    def _update(self, touched: list[int]) -> None:
-        """Update what depends on skills that are new, changed or gone."""
-        for number in touched if self._skills else ():
-            self._skills.pop(number, None)
-        self._metadata.changed(touched)
-        cache, settings = self.cache, self._settings
-        gone = {one for one in touched if one >= len(cache.live) or not cache.live[one]}
-        if self._words is not None:
-            texts = self._rows.texts(touched) if touched else {}
-            for number in touched:
-                if number in texts and number not in gone:
-                    part = SHARED if cache.shared[number] else int(cache.owner[number])
-                    self._words.put(number, texts[number], part)
-                else:
-                    self._words.remove(number)
-        self._uncalibrated += len(touched)
-        # Communities can't change a score where nothing was used yet, and finding them takes seconds in a large graph.
-        counts = settings.community_weight and (not settings.calibrate or cache.uses)
-        if self.membership is not None or counts:
-            self._joined().catch_up(touched, gone)
 
     def _joined(self) -> Membership:
         if self.membership is None:

@@ -180,11 +180,9 @@ class DatabaseRecall:
 
     def _around(self, numbers: list[int], asked: Asked, question: DatabaseQuestion) -> _Around:
         """Return skills with what is connected to them, as far as the reader may see it, in a cache that numbers them
-        from 0. Arrays for a million skills would take longer than all else in this process.
-
-        With it come those of the skills that are there, the numbers of all in the store in ascending order, their
-        communities, and which of them may be returned, or None for all.
-        """
+        from 0. Arrays for a million skills would take longer than all else in this process. With it come those of the
+        skills that are there, the numbers of all in the store in ascending order, their communities, and which of them
+        may be returned, or None for all."""
         settings, reader = self._settings, asked.reader
         cache = self._filled(())
         if not numbers:

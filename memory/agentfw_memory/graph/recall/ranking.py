@@ -73,12 +73,10 @@ class Asked:
 @dataclass(slots=True)
 class Similarity:
     """The similarity of skills to one query: by vectors and words together or, for the paper's ablations, by one.
-
     Cosines and BM25 scores have different scales, and a cosine of 0.6 means much with one embedder and nothing with
     another. So of both is counted how many standard deviations a skill is above the average skill that this user may
     see. The sum is scaled to the spread of a usual cosine, so that the weights of the other terms mean the same
-    whichever similarity is chosen.
-    """
+    whichever similarity is chosen."""
 
     vector: Float32Array | None
     nearest: Callable[[int], Integers]
@@ -162,11 +160,9 @@ def connected(
     settings: GraphSettings,
     allowed: Bools | None = None,
 ) -> dict[int, Found]:
-    """Return the candidates, and then the skills that are connected to them, each with its first connection.
-
-    `around` has the skills just before and after each candidate, or -1. `allowed` says by number which skills may be
-    returned.
-    """
+    """Return the candidates, and then the skills that are connected to them, each with its first connection. `around`
+    has the skills just before and after each candidate, or -1. `allowed` says by number which skills may be
+    returned."""
     first = candidates.tolist()
     found: dict[int, Found] = dict.fromkeys(first)
     for number, beside in zip(first, around.tolist(), strict=True) if settings.time_hop else ():

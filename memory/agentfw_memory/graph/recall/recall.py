@@ -135,38 +135,26 @@ class Recaller:
     def recall_as_of(
         self, query: str, user: str, k: int, when: float, where: Mapping[str, Any], **context: Any
     ) -> list[Hit]:
-        """Return the k best skills of those that held at a time, as they were then.
-
-        Texts that no longer hold are in no index. They are found by their words, and those that still hold by the usual
-        recall. Then both are embedded and compared with the query in the same way.
-        """
+        """Return the k best skills of those that held at a time, as they were then. Texts that no longer hold are in no
+        index. They are found by their words, and those that still hold by the usual recall. Then both are embedded and
+        compared with the query in the same way."""
         then = self.rows.held_at(when, self.rows.find("user", user) or NOBODY)
-        held = {number: one for number, one in then.items() if fits(one[1].metadata, where)}
+        held = {number: skill for number, skill in then.items() if fits(skill.metadata, where)}
         words = WordIndex()
-        for number, (_, version) in held.items():
-            words.put(number, version.text)
+        for number, skill in held.items():
+            words.put(number, skill.text)
         question = words.question(query, None)
         by_recall = self.recall(query, user, CANDIDATES * k, at_least=0.0, where=where, **context)
         both = [*question.best(CANDIDATES * k).tolist(), *(skill_number(hit.skill.id) for hit in by_recall)]
         found = [number for number in dict.fromkeys(both) if number in held]
         if not found:
             return []
-        by_vector = self.embed([held[number][1].text for number in found]) @ self.embed([query], query=True)[0]
+        by_vector = self.embed([held[number].text for number in found]) @ self.embed([query], query=True)[0]
         score = by_vector + question.scores(np.array(found, np.int64))
         now, hits = self.rows.skills(found), list[Hit]()
         for place in sorted(range(len(found)), key=lambda place: -score[place]):
             number = found[place]
-            owner, version = held[number]
-            skill = Skill(
-                *(f"s{number}", owner, version.text),
-                visibility=version.visibility,
-                valid_from=version.valid_from,
-                recorded_at=version.recorded_at,
-                valid_to=version.valid_to,
-                metadata=version.metadata,
-                fact=now[number].fact if number in now else "",
-                corrections=version.number,
-            )
+            skill = replace(held[number], fact=now[number].fact if number in now else "")
             why = Why(float(by_vector[place]), *(0.0,) * 5, path="held at that time")
             hits.append(Hit(float(score[place]), skill, why))
         return newest_first(query, hits)[:k]
@@ -188,10 +176,8 @@ class Recaller:
 
     def _by_ratings(self, query: str, ranked: list[Ranked], reader: int) -> list[Ranked]:
         """Return skills in the order of their scores with what the user thought of answers that they were shown for.
-
         Each rating has the weight of its question's similarity. Every rating is one among others, so a wrong one is
-        outweighed by later right ones.
-        """
+        outweighed by later right ones."""
         if not (some := self._by.rated([one.number for one in ranked])):
             return ranked
         shown = {"target": Among(some), "kind": "SHOWN", "valid_to": None}
@@ -217,10 +203,6 @@ class Recaller:
             of, points = {**one.terms, "rating": total / count}, {**one.points, "rating": added}
             rated.append(replace(one, score=one.score + added, terms=of, points=points))
         return sorted(rated, key=lambda one: -one.score)
-
-    def note_cases(self, change: Change) -> None:
-        """Note that there are cases from now on, which other recalls have to leave out."""
-        self.rows.nodes(change, "case", [CASES])
 
     def uses(self, trajectory: int, user: int, skills: Sequence[int], reward: float) -> list[Use]:
         """Return what a trajectory used, with the terms of these skills as they are before it is learned."""

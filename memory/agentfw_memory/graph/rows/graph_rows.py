@@ -239,8 +239,8 @@ class GraphRows:
         named = bool(scenarios) + bool(tools)
         return {one: found[one] / named for one in (found if numbers is None else numbers) if one in found}
 
-    def held_at(self, when: float, reader: int) -> dict[int, tuple[str, SkillVersion]]:
-        """Return what held at a time, of what this user may see: (owner, version) by skill."""
+    def held_at(self, when: float, reader: int) -> dict[int, Skill]:
+        """Return what held at a time, of what this user may see."""
         began = {"valid_from": Between(high=when)}
         columns = (*VERSION, "owner")
         shared, own = self._read(
@@ -249,7 +249,18 @@ class GraphRows:
         )
         held = sorted((row for row in (*shared, *own) if row[4] is None or row[4] > when), key=lambda row: row[7])
         names = self.names({row[-1] for row in held})
-        return {row[0]: (names[row[-1]], _version(row[:-1])) for row in sorted(held, key=lambda row: row[0])}
+        found = {}
+        for number, text, visibility, valid_from, valid_to, recorded_at, metadata, ordinal, owner in held:
+            found[number] = Skill(
+                *(f"s{number}", names[owner], text),
+                visibility=visibility,
+                valid_from=valid_from,
+                recorded_at=recorded_at,
+                metadata=_object(metadata),
+                valid_to=valid_to,
+                corrections=ordinal,
+            )
+        return dict(sorted(found.items()))
 
     def history(self, number: int) -> SkillHistory:
         """Return all versions and edges of a skill, ended ones included, oldest first."""
@@ -263,7 +274,11 @@ class GraphRows:
             Edge(kind, named.get(source, f"skill:s{source}"), named.get(target, f"skill:s{target}"), *rest)
             for _, kind, source, target, *rest in rows
         )
-        return SkillHistory(tuple(map(_version, sorted(versions, key=lambda row: row[-1]))), tuple(edges))
+        told = [
+            SkillVersion(text, visibility, since, until, recorded_at, _object(metadata), ordinal)
+            for _, text, visibility, since, until, recorded_at, metadata, ordinal in versions
+        ]
+        return SkillHistory(tuple(sorted(told, key=lambda one: one.number)), tuple(edges))
 
     def add_edges(self, change: Change, rows: Sequence[EdgeRow]) -> int:
         """Add edges and return how many are new. An edge that exists with the same weight stays. With another weight
@@ -320,11 +335,9 @@ class GraphRows:
     def uses(
         self, after: int, kinds: tuple[EdgeKind, ...], least: float | None = None
     ) -> Iterator[tuple[int, EdgeKind, Use]]:
-        """Yield (row, kind, use) for the valid edges of these kinds after a row, oldest first.
-
-        They are EXECUTED and SHOWN, with the user of the trajectory, and OWNS, where a user's own skill counts as used
-        by nothing else. The reward of a use is the weight of its edge, and at least `least`.
-        """
+        """Yield (row, kind, use) for the valid edges of these kinds after a row, oldest first. They are EXECUTED and
+        SHOWN, with the user of the trajectory, and OWNS, where a user's own skill counts as used by nothing else. The
+        reward of a use is the weight of its edge, and at least `least`."""
         where = {"valid_to": None, "kind": kinds, **({} if least is None else {"weight": Between(least)})}
         columns = ("row", "kind", "source", "target", "weight", *TERMS)
         for batch in self.store.scan("edge", columns, where, after=after):
@@ -365,10 +378,8 @@ class GraphRows:
 
     def reembed(self, maker: EmbedderRecord, embed: Callable[[list[str]], Float32Array]) -> int | None:
         """Embed a batch of texts again, while the old vectors stay in use. Return how many, or None if none are left.
-
         New vectors are staged beside the old ones, so that a call that was interrupted can be repeated. When every text
-        has one, all are taken over in one transaction.
-        """
+        has one, all are taken over in one transaction."""
         if self.store.head().embedder == maker:
             return None
         key = f"{maker.name}\n{maker.version}\n{maker.dimensions}"
@@ -434,11 +445,6 @@ def _versions(change: Change, rows: Iterable[tuple[SkillRow, int]]) -> Insert:
     given = ("number", "owner", "text", "visibility", "valid_from", "metadata", "expires_at")
     values = [(*(getattr(row, name) for name in given), ordinal, change.now) for row, ordinal in rows]
     return Insert("version", (*given, "ordinal", "recorded_at"), values)
-
-
-def _version(row: Sequence[Any]) -> SkillVersion:
-    _, text, visibility, valid_from, valid_to, recorded_at, metadata, ordinal = row
-    return SkillVersion(text, visibility, valid_from, valid_to, recorded_at, _object(metadata), ordinal)
 
 
 def _object(text: str) -> dict[str, Any]:

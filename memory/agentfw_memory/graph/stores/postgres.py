@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from ..arrays import Float32Array
 from ..graph_settings import PATIENCE
 from .postgres_search import PostgresSearch, array_as_sent, words_of
 from .postgres_server import LOCK_TIMEOUT, Connection, answers_of, open_server, server_errors
-from .sql import Store
+from .sql import Column, Store
 from .store import TABLES, Answer, Change, Insert, Reading, Select
 
 SENT = {"integer": "int8", "number": "float8", "optional number": "float8", "text": "text", "bytes": "bytea"}
@@ -34,7 +34,10 @@ class PostgresStore(Store):
     """One tenant of a database."""
 
     prefix = "skillgraph."
-    searched = True
+    columns: ClassVar[Mapping[str, Column]] = {
+        "vector": Column(lambda one: array_as_sent(np.asarray(one).tolist()), "?::real[]::vector", "vector_send({})"),
+        "words": Column(words_of, "array_to_tsvector(?::text[])"),
+    }
 
     def __init__(self, where: str | Path, *, patience: float = PATIENCE, power_safe: bool = False) -> None:
         super().__init__(where)
@@ -119,18 +122,6 @@ class PostgresStore(Store):
                 values = (value if made is None else made(value) for made, value in zip(convert, row, strict=True))
                 copy.write_row((self._tenant, *values))
         return len(one.rows)
-
-    def _place(self, kind: str) -> str:
-        return {"vector": "?::real[]::vector", "words": "array_to_tsvector(?::text[])"}.get(kind, "?")
-
-    def _vector_read(self, column: str) -> str:
-        return f"vector_send({column})"
-
-    def _vector(self, vector: Float32Array) -> str:
-        return array_as_sent(np.asarray(vector, np.float32).tolist())
-
-    def _words(self, text: str) -> list[str]:
-        return words_of(text)
 
     def _among(self, column: str, values: list[Any]) -> tuple[str, list[Any]]:
         if values and isinstance(values[0], str):

@@ -141,7 +141,10 @@ class PostgresSearch:
         """Return the skills of these scenarios with the most similar vectors: visible ones, or anyone's private ones.
         Without scenarios, all skills are looked at."""
         seen = "shared = 0" if reader is None else f"(shared = 1 OR owner = {int(reader)})"
-        about = f"AND number IN ({self._members()})" if scenarios else ""
+        valid = f"tenant = {self._tenant} AND valid_to IS NULL"
+        applying = f"SELECT source FROM edge WHERE {valid} AND kind = 'APPLIES_TO' AND target = ANY(?::bigint[])"
+        triggered = f"SELECT target FROM edge WHERE {valid} AND kind = 'TRIGGERS' AND source = ANY(?::bigint[])"
+        about = f"AND number IN ({applying} UNION {triggered})" if scenarios else ""
         values = [array_as_sent(scenarios)] * 2 if scenarios else []
         nearest = self._by_distance(f"tenant = {self._tenant} AND {seen} {about}", f"LIMIT {int(k)}", query, *values)
         return [number for number, _ in self._rows(*nearest)]
@@ -242,14 +245,6 @@ class PostgresSearch:
             sql = f"{some} SELECT number, -distance FROM ({ordered}) nearest"
             return (sql, *values, array_as_sent(query.tolist()))
         return (f"SELECT number, -distance FROM ({one}) nearest", array_as_sent(query.tolist()), *values)
-
-    def _members(self) -> str:
-        """A statement of the skills of scenarios, which are given twice."""
-        valid = f"tenant = {self._tenant} AND valid_to IS NULL"
-        return (
-            f"SELECT source FROM edge WHERE {valid} AND kind = 'APPLIES_TO' AND target = ANY(?::bigint[]) "
-            f"UNION SELECT target FROM edge WHERE {valid} AND kind = 'TRIGGERS' AND source = ANY(?::bigint[])"
-        )
 
     def _create(self, table: str, name: str, on: str) -> None:
         index = f"{table}_{name}_{self._tenant}"

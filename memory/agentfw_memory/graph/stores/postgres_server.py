@@ -141,12 +141,10 @@ class Server:
 def answers_of(
     connection: Connection, settings: str, queries: Sequence[tuple[bytes, Sequence[Any]]]
 ) -> list[list[tuple[Any, ...]]]:
-    """Return the rows of each query. They travel as one message, and so do their answers.
-
-    The values become literals, because the server takes several statements in a message only without parameters. Of
-    a pipeline, psycopg sends and fetches each statement by itself, which takes more time than it saves. Outside a
-    transaction, the message is one by itself, for which `settings` hold.
-    """
+    """Return the rows of each query. They travel as one message, and so do their answers. The values become literals,
+    because the server takes several statements in a message only without parameters. Of a pipeline, psycopg sends and
+    fetches each statement by itself, which takes more time than it saves. Outside a transaction, the message is one by
+    itself, for which `settings` hold."""
     alone = connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
     cursor = psycopg.ClientCursor(connection)
     statements = [cursor.mogrify(sql, values) for sql, values in queries]

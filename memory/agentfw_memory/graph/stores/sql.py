@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import astuple
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -44,6 +44,20 @@ if TYPE_CHECKING:
 Statement = tuple[str, list[Any]]
 
 
+class Column(NamedTuple):
+    """How a database takes and returns the values of a column."""
+
+    made: Callable[[Any], Any] | None = None
+    """Makes a parameter of a value, if it isn't one already."""
+    place: str = "?"
+    """The placeholder of the parameter."""
+    read: str = "{}"
+    """The expression that reads the column."""
+
+
+_PLAIN = Column()
+
+
 class Store(ABC):
     """The rows of one tenant in one database."""
 
@@ -51,8 +65,8 @@ class Store(ABC):
     """Exceptions that the database driver raises for an invalid row."""
     prefix: ClassVar[str] = ""
     """What comes before the name of a table."""
-    searched: ClassVar[bool] = False
-    """Whether the store has the columns of kind "words"."""
+    columns: ClassVar[Mapping[str, Column]] = {"vector": Column(lambda vector: np.asarray(vector, "<f4").tobytes())}
+    """By kind: columns that aren't written and read as they are. A store without "words" leaves these columns out."""
     in_order: ClassVar[Mapping[str, str]] = {}
     """By table: a hint where the planner needs one to read it in the order of its key."""
 
@@ -223,7 +237,7 @@ class Store(ABC):
 
     def _columns(self, table: str, columns: Iterable[str]) -> str:
         kinds = TABLES[table].columns
-        return ", ".join(self._vector_read(name) if kinds[name] == "vector" else f'"{name}"' for name in columns)
+        return ", ".join(self.columns.get(kinds[name], _PLAIN).read.format(f'"{name}"') for name in columns)
 
     def _where(self, table: str, where: Where) -> Statement:
         found = [self._condition(f'"{name}"', wanted) for name, wanted in where.items()]
@@ -259,9 +273,9 @@ class Store(ABC):
             return 0
         kinds = TABLES[one.table].columns
         kept = [
-            (place, name, self._converter(kinds[name]))
+            (place, name, self.columns.get(kinds[name], _PLAIN).made)
             for place, name in enumerate(one.columns)
-            if kinds[name] != "words" or self.searched
+            if kinds[name] != "words" or "words" in self.columns
         ]
         rows = [
             (self._tenant, *[row[place] if made is None else made(row[place]) for place, _, made in kept])
@@ -274,7 +288,7 @@ class Store(ABC):
         shape = one.table, one.existing, *names
         if shape not in self._inserts:  # to put a statement together takes longer than to run it
             kinds, key = TABLES[one.table].columns, TABLES[one.table].key
-            places = ", ".join(self._place(kinds[name]) for name in names)
+            places = ", ".join(self.columns.get(kinds[name], _PLAIN).place for name in names)
             end = "ON CONFLICT DO NOTHING" if one.existing == "keep" else ""
             if one.existing == "replace":
                 new = ", ".join(f'"{name}" = excluded."{name}"' for name in names if name not in key)
@@ -291,35 +305,18 @@ class Store(ABC):
         kinds = TABLES[one.table].columns
         sets, values = [f'"{name}" = "{name}" + ?' for name in one.add], list[Any](one.add.values())
         for name, value in one.values.items():
-            if kinds[name] != "words" or self.searched:
-                made = self._converter(kinds[name])
-                sets.append(f'"{name}" = {self._place(kinds[name])}')
-                values.append(value if made is None else made(value))
+            if kinds[name] != "words" or "words" in self.columns:
+                column = self.columns.get(kinds[name], _PLAIN)
+                sets.append(f'"{name}" = {column.place}')
+                values.append(value if column.made is None else column.made(value))
         sql = f"UPDATE {self.prefix}{one.table} SET {', '.join(sets)} WHERE tenant = ? {conditions}"
         return self._run(sql, [*values, self._tenant, *found_by])
 
-    def _converter(self, kind: str) -> Any:
-        return self._vector if kind == "vector" else self._words if kind == "words" else None
-
     # The dialect
-
-    def _place(self, kind: str) -> str:
-        """Return the placeholder of a column of this kind."""
-        return "?"
-
-    def _vector_read(self, column: str) -> str:
-        """Return the expression that reads a vector."""
-        return column
-
-    def _vector(self, vector: Float32Array) -> Any:
-        return np.asarray(vector, "<f4").tobytes()
 
     def vectors(self, values: Sequence[Any]) -> Float32Array:
         """Convert values of a column of vectors, as they were read, to the rows of a matrix."""
         return np.frombuffer(b"".join(values), "<f4").astype(np.float32, copy=False).reshape(len(values), -1)
-
-    def _words(self, text: str) -> Any:
-        return text
 
     @abstractmethod
     def _among(self, column: str, values: list[Any]) -> Statement:
