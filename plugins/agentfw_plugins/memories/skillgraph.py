@@ -204,11 +204,8 @@ class SkillGraphMemory(Memory):
         about = {skill.id: _TO_FORGET for skill in going}
         shown, most = list[Case](), min(self.settings.cases, query.limit)
         if most:
-            asked, tokens, bad = (
-                storable(query.text, _LONGEST_QUERY),
-                self.settings.case_tokens,
-                self.settings.bad_cases,
-            )
+            asked, tokens = storable(query.text, _LONGEST_QUERY), self.settings.case_tokens
+            bad = self.settings.bad_cases
             shown = await self._called(lambda: self.graph.cases(asked, user=user, k=most, tokens=tokens, bad=bad))
         found = []
         for hit in hits[: query.limit - len(always) - len(shown)]:
