@@ -64,7 +64,7 @@ class SkillGraph:
             with store.writing():
                 if store.head().embedder is None:
                     store.set_head(embedder=record_of(embedder))
-        self._store, self.settings, self.embedder = store, settings, embedder
+        self._store, self.settings, self.embedder, self.tenant = store, settings, embedder, store.tenant
         self._rows = GraphRows(store)
         self._recaller = Recaller(self._rows, embedder, settings)
         self._editor = Editor(self._recaller)
@@ -111,10 +111,6 @@ class SkillGraph:
     def tenants(cls, where: str | Path) -> list[str]:
         """Return the names of the tenants in a file or database."""
         return store_class(where).tenants(where)
-
-    @property
-    def tenant(self) -> str:
-        return self._store.tenant
 
     @property
     def admin(self) -> Admin:

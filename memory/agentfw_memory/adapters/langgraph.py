@@ -30,20 +30,7 @@ from ..graph.records import NewSkill, Skill
 from ..skill_graph import SkillGraph
 
 try:
-    from langgraph.store.base import (
-        BaseStore,
-        GetOp,
-        Item,
-        ListNamespacesOp,
-        MatchCondition,
-        Op,
-        PutOp,
-        Result,
-        SearchItem,
-        SearchOp,
-        TTLConfig,
-        get_text_at_path,
-    )
+    from langgraph.store import base
 except ImportError:
     raise MissingExtraError("SkillGraphStore", "adapters", module="langgraph") from None
 
@@ -53,50 +40,52 @@ PAGED = 100  # number of items of a namespace that are ranked at least
 _ESCAPED = re.compile("[%/\x00-\x1f\x7f-\x9f]")  # what can't be in a label that is part of an owner's name
 
 
-class SkillGraphStore(BaseStore):  # type: ignore[misc]
+class SkillGraphStore(base.BaseStore):  # type: ignore[misc]
     """Items by namespace and key, in the graph of one tenant. `fields` are the paths of what is searched in an item,
     such as `["text", "tags[*]"]`. Default: all of it."""
 
     supports_ttl = True
 
-    def __init__(self, graph: SkillGraph, *, fields: Sequence[str] | None = None, ttl: TTLConfig | None = None) -> None:
+    def __init__(
+        self, graph: SkillGraph, *, fields: Sequence[str] | None = None, ttl: base.TTLConfig | None = None
+    ) -> None:
         self._graph, self._fields, self.ttl_config = graph, fields, ttl
         self._writing = threading.Lock()
 
-    def batch(self, ops: Iterable[Op]) -> list[Result]:
+    def batch(self, ops: Iterable[base.Op]) -> list[base.Result]:
         """Return what was there before the writes of this batch. Of several writes of one key, the last one counts."""
         asked = list(ops)
-        results = [None if isinstance(op, PutOp) else self._read(op) for op in asked]
+        results = [None if isinstance(op, base.PutOp) else self._read(op) for op in asked]
         with self._writing:  # a key is looked up before it is written
-            self._write({(tuple(op.namespace), op.key): op for op in asked if isinstance(op, PutOp)})
+            self._write({(tuple(op.namespace), op.key): op for op in asked if isinstance(op, base.PutOp)})
         return results
 
-    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+    async def abatch(self, ops: Iterable[base.Op]) -> list[base.Result]:
         return await asyncio.to_thread(self.batch, list(ops))
 
-    def _read(self, op: Op) -> Result:
-        if isinstance(op, SearchOp):
+    def _read(self, op: base.Op) -> base.Result:
+        if isinstance(op, base.SearchOp):
             return self._search(op)
-        if isinstance(op, ListNamespacesOp):
+        if isinstance(op, base.ListNamespacesOp):
             conditions = op.match_conditions or ()
             named = (tuple(one.path) for one in conditions if one.match_type == "prefix" and "*" not in one.path)
             every = [_namespace(name) for name in self._owners(next(named, ()))]
             fitting = [name for name in every if all(_matches(name, one) for one in conditions)]
             return sorted({name[: op.max_depth] for name in fitting})[op.offset : op.offset + op.limit]
-        assert isinstance(op, GetOp)
+        assert isinstance(op, base.GetOp)
         skill = self._skill(tuple(op.namespace), op.key)
         if skill is None:
             return None
         self._read_again([skill], op.refresh_ttl)
-        return Item(**_fields(skill))
+        return base.Item(**_fields(skill))
 
-    def _write(self, puts: Mapping[tuple[Namespace, str], PutOp]) -> None:
+    def _write(self, puts: Mapping[tuple[Namespace, str], base.PutOp]) -> None:
         new = []
         for (namespace, key), op in puts.items():
             skill, made = self._skill(namespace, key), None
             if op.value is not None:
                 value, paths = dict(op.value), op.index or self._fields
-                at_paths = (one for path in paths or () for one in get_text_at_path(value, path))
+                at_paths = (one for path in paths or () for one in base.get_text_at_path(value, path))
                 text = self._searchable("\n".join(_leaves(value) if paths is None else at_paths))
                 text = "" if op.index is False else text
                 about = {"key": key, "value": value, "searched": bool(text), "minutes": op.ttl}
@@ -116,7 +105,7 @@ class SkillGraphStore(BaseStore):  # type: ignore[misc]
                 new.append(made)
         self._graph.add_all(new)
 
-    def _search(self, op: SearchOp) -> list[SearchItem]:
+    def _search(self, op: base.SearchOp) -> list[base.SearchItem]:
         wanted = op.filter or {}
         check_filter(wanted)
         end, found = op.offset + op.limit, list[tuple[Skill, float | None]]()
@@ -137,7 +126,7 @@ class SkillGraphStore(BaseStore):  # type: ignore[misc]
             found += [(skill, None) for skill in rest]
         page = found[op.offset : end]
         self._read_again([skill for skill, _ in page], op.refresh_ttl)
-        return [SearchItem(**_fields(skill), score=score) for skill, score in page]
+        return [base.SearchItem(**_fields(skill), score=score) for skill, score in page]
 
     def _searchable(self, text: str) -> str:
         """Return what a graph takes of a text: no NULs or halves of characters, and at most so many characters."""
@@ -213,7 +202,7 @@ def _content(skill: Skill) -> Mapping[str, Any]:
     return skill.metadata if "key" in skill.metadata and "value" in skill.metadata else {}
 
 
-def _matches(name: Namespace, condition: MatchCondition) -> bool:
+def _matches(name: Namespace, condition: base.MatchCondition) -> bool:
     path = tuple(condition.path)
     part = name[: len(path)] if condition.match_type == "prefix" else name[max(0, len(name) - len(path)) :]
     return len(part) == len(path) and all(wanted in ("*", label) for label, wanted in zip(part, path, strict=True))

@@ -27,6 +27,7 @@ from .rows.graph_rows import GraphRows
 from .rows.row_types import EdgeRow, SkillRow
 from .stores.store import Among, Change, Delete, Not, Select, Update
 from .text.words import meaning, terms
+from .validation import check_name
 
 RESERVED = "*shared:"
 COMPARED = 200  # maximum number of similar skills in which other users are looked for
@@ -36,8 +37,9 @@ TOLD = 0.5  # share of a skill's words from which on a trajectory's text counts 
 Counts = dict[str, int]  # numbers of rows by the names of `Receipt`
 
 
-def check_not_reserved(what: str, name: str) -> None:
-    """Refuse a user whose name is reserved for shared skills."""
+def check_user(what: str, name: str) -> None:
+    """Check the name of a user, which mustn't be reserved for shared skills."""
+    check_name(what, name)
     if name.startswith(RESERVED):
         problem = f'the {what} "{name}" starts with "{RESERVED}", which is reserved for shared skills'
         raise BadInputError(problem, fix="choose another name")

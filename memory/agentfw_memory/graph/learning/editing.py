@@ -13,7 +13,7 @@ from typing import Any
 
 from ...errors import BadInputError, UnknownSkillError
 from ..arrays import Float32Array
-from ..forgetting import check_not_reserved
+from ..forgetting import check_user
 from ..recall.recall import Recaller
 from ..records import EDGE_ENDS, EdgeKind, NewSkill, NodeKind, Skill
 from ..rows.row_types import EdgeRow, SkillRow, told_apart
@@ -33,8 +33,7 @@ class Editor:
     def add(self, skills: Iterable[NewSkill]) -> list[Skill]:
         wanted = []
         for skill in skills:
-            check_name("owner", skill.owner)
-            check_not_reserved("owner", skill.owner)
+            check_user("owner", skill.owner)
             check_text("skill", skill.text, self._settings.longest_text)
             _check_visibility(skill.visibility)
             for what in ("valid_from", "expires_at"):

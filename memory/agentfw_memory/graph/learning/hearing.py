@@ -20,7 +20,7 @@ from ...writing.kinds import kinds_of, may_ask_to_forget, own_words
 from ...writing.secrets import has_secret
 from ...writing.writer import NEAREST, Decision, KnownMemory, Said, Writer, checked
 from ..arrays import Float32Array
-from ..forgetting import check_not_reserved
+from ..forgetting import check_user
 from ..recall.recall import EVERY_ANSWER, Recaller
 from ..records import EdgeKind, Heard, NewSkill, Skill, Visibility
 from ..rows.row_types import EdgeRow
@@ -63,8 +63,7 @@ class Hearer:
 
     def said(self, saying: Saying) -> Said | None:
         """Return what a writer is asked, or None if there is nothing to decide."""
-        check_name("user", saying.user)
-        check_not_reserved("user", saying.user)
+        check_user("user", saying.user)
         if saying.conversation:
             check_name("conversation", saying.conversation)
         if not isinstance(saying.text, str):

@@ -17,7 +17,7 @@ from ...errors import BadInputError
 from ...writing.kinds import kinds_of, own_words
 from ...writing.secrets import has_secret
 from ..arrays import Float32Array
-from ..forgetting import Sharing, check_not_reserved
+from ..forgetting import Sharing, check_user
 from ..recall.recall import CASES, Recaller
 from ..records import Learned, NewSkill, Use, Visibility, skill_number
 from ..rows.row_types import EdgeRow
@@ -55,8 +55,7 @@ class Learner:
     def learn(self, given: Trajectory | Mapping[str, Any], reward: float) -> Learned:
         trajectory = as_trajectory(given)
         check_name("trajectory", trajectory.id)
-        check_name("user", trajectory.user)
-        check_not_reserved("user", trajectory.user)
+        check_user("user", trajectory.user)
         for what in ("query", "outcome", "answer", "corrected"):
             if text := getattr(trajectory, what):
                 check_text(what, text, self._settings.longest_text)

@@ -99,13 +99,15 @@ class DatabaseRecall:
         if asked.scenarios and asked.vector is not None and settings.context_weight:
             near = self._search.similar_in(asked.scenarios, asked.vector, NAMED, asked.reader)
             candidates = np.fromiter(dict.fromkeys([*candidates.tolist(), *near]), np.int64)
+        if not len(candidates):
+            return []
         cache, candidates, numbers, communities, allowed = self._around(candidates.tolist(), asked, question)
         if asked.reader is not None:
             cache.know_user(asked.reader, found.person, described=found.described)
         stored, trust = numbers.tolist(), prepared.trust if settings.calibrate else TRUSTED
         of = self._rows.in_context(asked.scenarios, asked.tools, stored) if settings.context_weight else {}
         context = {place: of[number] for place, number in enumerate(stored) if number in of}
-        similarity = replace(similarity, stored=numbers)
+        similarity.stored = numbers
         ranked = rank(cache, communities, candidates, similarity, settings, asked, trust, allowed, context)
         through = [one.found and (one.found[0], stored[one.found[1]]) for one in ranked]
         return [replace(one, number=stored[one.number], found=how) for one, how in zip(ranked, through, strict=True)]
@@ -185,13 +187,10 @@ class DatabaseRecall:
         may be returned, or None for all."""
         settings, reader = self._settings, asked.reader
         cache = self._filled(())
-        if not numbers:
-            return cache, np.zeros(0, np.int64), np.zeros(0, np.int64), None, None
         near, siblings = self._search.connected(numbers, reader, seconds=GAP, siblings=settings.siblings)
         wanted = sorted({*numbers, *near, *siblings})
         some, valid = Among(wanted), {"valid_to": None}
-        related_kinds = ("COMPLEMENTS", "CONFLICTS")
-        columns = ("kind", "source", "target")
+        columns, related_kinds = ("kind", "source", "target"), ("COMPLEMENTS", "CONFLICTS")
         owned = {"target": some, "kind": "OWNS", **valid}
         live, sources, targets, texts, labels, labels_of_owners = self._rows.store.read(
             Select("live", LIVE, {"number": some}),

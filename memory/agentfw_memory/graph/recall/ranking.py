@@ -89,13 +89,9 @@ class Similarity:
     stored: Integers | None = None  # the numbers in the store, where skills are numbered otherwise
 
     @property
-    def hybrid(self) -> bool:
-        return self.vector is not None and self.question is not None
-
-    @property
     def few(self) -> bool:
         """Whether the user may see so few skills that none should be left out."""
-        return self.hybrid and self.found_among < FEW
+        return self.vector is not None and self.question is not None and self.found_among < FEW
 
     def best(self, k: int) -> Integers:
         """Return the most similar skills that the user may see: k by each way of comparing."""
@@ -132,7 +128,7 @@ class Similarity:
     def evidence(self, similar: Scores) -> Scores:
         """Return how far such similarities are above those of unrelated skills, in standard deviations. By vectors
         alone nothing says what a cosine means, and by words alone only what has a word is found."""
-        if not self.hybrid or self.question is None:
+        if self.vector is None or self.question is None:
             return np.full(len(similar), np.inf)
         # The more skills there are, the higher the best of them is by chance. A query of which no word is known has
         # only chance to go by.

@@ -24,8 +24,7 @@ from .postgres_server import LOCK_TIMEOUT, Connection, answers_of, open_server, 
 from .sql import Column, Store
 from .store import TABLES, Answer, Change, Insert, Reading, Select
 
-SENT = {"integer": "int8", "number": "float8", "optional number": "float8", "text": "text", "bytes": "bytea"}
-SENT |= {"optional text": "text", "vector": "bytea", "words": "bytea"}
+SENT = {"integer": "int8", "number": "float8", "text": "text", "bytes": "bytea", "vector": "bytea", "words": "bytea"}
 """The types that columns are sent as by COPY. Vectors and words are sent as the bytes that the server reads, so this
 process needs no knowledge of their types."""
 
@@ -101,7 +100,7 @@ class PostgresStore(Store):
 
     def _insert(self, one: Insert) -> int:
         kinds = TABLES[one.table].columns
-        sent = [SENT[kinds[name]] for name in one.columns]
+        sent = [SENT[kinds[name].removeprefix("optional ")] for name in one.columns]
         names = ", ".join(f'"{name}"' for name in one.columns)
         into = f"skillgraph.{one.table} (tenant, {names})"
         if one.existing == "keep" and one.rows:

@@ -372,7 +372,7 @@ def create_statements(
                 needed = "" if plain != kind or kind == "words" else " NOT NULL"
                 default = " DEFAULT 0" if column in ("uses", "rewards") else ""
                 columns.append(f'"{column}" {types[plain]}{needed}{default}')
-        if keys and not table.numbered:
+        if keys and table.key != ("row",):
             columns.append(f"PRIMARY KEY (tenant, {_quoted(table.key)})")
         yield f"CREATE TABLE {prefix}{name} ({', '.join(columns)}) {ends[table.small]}"
         for index in table.indexes if keys else ():

@@ -47,13 +47,9 @@ class Table:
 
     columns: Mapping[str, Kind]
     key: tuple[str, ...]
+    """Alone, "row" is a number that the store counts itself, in the order in which rows are added."""
     indexes: tuple[Index, ...] = ()
     small: bool = False  # whether its rows are short, so that a database may keep them in the order of the key
-
-    @property
-    def numbered(self) -> bool:
-        """Whether the store numbers the rows itself, in the order in which they are added."""
-        return self.key == ("row",)
 
 
 TABLES: Mapping[str, Table] = {
