@@ -89,9 +89,15 @@ class Membership:
         self._labels = np.full((1, len(settings.resolutions)), -1, np.int64)
         """By node: its community on each level. The last row belongs to no node and holds -1."""
         self._row = self._edges = self._split_at = 0
-        self._behind: dict[int, Integers] = {}  # of each skill that was asked for: its users, if there are several
+        self._behind: dict[int, Integers] = {}  # of each skill that was asked for: the users who have it
         self._saved = True
-        self._load()
+        try:
+            kept = json.loads(rows.state(self._state) or b"{}")
+            if kept and kept["levels"] == list(settings.resolutions):
+                self._use(np.array(kept["nodes"], np.int64), np.array(kept["labels"], np.int64))
+                self._row, self._edges, self._split_at = kept["at"]
+        except (LookupError, TypeError, ValueError):
+            self._row = self._edges = self._split_at = 0  # an unreadable state is computed again
 
     def together(self, user: int, skills: Integers) -> Floats:
         """Return for each skill the share of levels on which it shares a community with the user. A user without edges
@@ -101,8 +107,14 @@ class Membership:
         mine = known if known[0] >= 0 else self._newcomers.vote(user, self._labels)
         if mine is None:
             return np.zeros(len(skills))
-        last = len(self._labels) - 1
-        return shares(mine, skills, self._users(skills.tolist()), lambda nodes: self._labels[np.minimum(nodes, last)])
+        if missing := sorted({one for one in skills.tolist() if one not in self._behind}):
+            found: dict[int, list[int]] = {one: [] for one in missing}
+            for skill, owner in self._rows.owners(missing):
+                found[skill].append(owner)
+            self._behind.update((skill, np.array(users, np.int64)) for skill, users in found.items())
+        behind = {place: self._behind[skill] for place, skill in enumerate(skills.tolist())}
+        several, last = {place: some for place, some in behind.items() if len(some) > 1}, len(self._labels) - 1
+        return shares(mine, skills, several, lambda nodes: self._labels[np.minimum(nodes, last)])
 
     def labels(self) -> tuple[Integers, Integers]:
         """Return all users and skills with a community, and their communities on each level."""
@@ -172,15 +184,6 @@ class Membership:
     def _connections(self, after: int) -> Iterator[tuple[int, EdgeKind, Use]]:
         return self._rows.uses(after, ("OWNS", "EXECUTED"), MINIMUM_WEIGHT)
 
-    def _load(self) -> None:
-        try:
-            kept = json.loads(self._rows.state(self._state) or b"{}")
-            if kept and kept["levels"] == list(self._settings.resolutions):
-                self._use(np.array(kept["nodes"], np.int64), np.array(kept["labels"], np.int64))
-                self._row, self._edges, self._split_at = kept["at"]
-        except (LookupError, TypeError, ValueError):
-            self._row = self._edges = self._split_at = 0  # an unreadable state is computed again
-
     def _use(self, nodes: Integers, labels: Integers) -> None:
         found = np.full((int(nodes.max(initial=-1)) + 2, len(self._settings.resolutions)), -1, np.int64)
         found[nodes] = labels.reshape(len(nodes), found.shape[1])
@@ -193,16 +196,6 @@ class Membership:
             self._labels = grown(self._labels, node + 2)
             self._labels[old:] = -1
         self._labels[node] = voted if voted is not None else others or self._labels.max(0) + 1
-
-    def _users(self, skills: list[int]) -> dict[int, Integers]:
-        """Return by place the users of each of these skills that several users have."""
-        if missing := sorted({one for one in skills if one not in self._behind}):
-            found: dict[int, list[int]] = {one: [] for one in missing}
-            for skill, user in self._rows.owners(missing):
-                found[skill].append(user)
-            self._behind.update((skill, np.array(users, np.int64)) for skill, users in found.items())
-        behind = ((place, self._behind[skill]) for place, skill in enumerate(skills))
-        return {place: users for place, users in behind if len(users) > 1}
 
 
 class _Newcomers:

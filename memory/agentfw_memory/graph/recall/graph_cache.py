@@ -67,13 +67,27 @@ class GraphCache:
         that are newer still may be taken over too, and will be again the next time."""
         touched: list[int] = []
         gone, changed, described = self._rows.changes(self.counter) if self.counter else ([], None, [])
-        self._drop(gone)
+        ended = np.array([one for one in gone if one < len(self.live) and self.live[one]], np.int64)
+        if len(ended):
+            self._background = None
+            self.index.remove(ended.tolist())
+            self.live[ended] = False
+            for number, owner in zip(ended.tolist(), self.owner[ended].tolist(), strict=True):
+                self.owned[owner].discard(number)
+                self._means.pop(owner, None)
+                self._private.pop(owner, None)
+                self.timeline.remove(number)
+                if not self.owned[owner]:
+                    del self.owned[owner]
+                    for names in self._names.values():
+                        names.pop(owner, None)
+            self._drop_relations(ended.tolist())
         if gone:  # a forgotten user's profile is gone too, and they may have made any of the uses
             self._profiles.clear()
             self._row = 0
             self.uses.clear()
         for rows in self._rows.live(changed):
-            self._take(rows)
+            self.know(rows)
             touched += rows.numbers.tolist()
         if touched:
             self._drop_relations(touched if self.counter else ())
@@ -92,11 +106,6 @@ class GraphCache:
             self._profiles.pop(user, None)
         self.counter = counter
         return [*gone, *touched]
-
-    def know(self, rows: LiveRows, relations: Iterable[Relation]) -> None:
-        """Take over some skills and relations as they are, of a graph that is too large to be here as a whole."""
-        self._take(rows)
-        self._relate(relations)
 
     def know_user(self, user: int, vector: Float32Array | None, *, described: bool) -> None:
         """Take over the vector of a user, most of whose skills may not be here, and whether it is of a profile."""
@@ -174,7 +183,9 @@ class GraphCache:
             self._profiles[user] = self._rows.profile(user)
         return self._profiles[user]
 
-    def _take(self, rows: LiveRows) -> None:
+    def know(self, rows: LiveRows, relations: Iterable[Relation] = ()) -> None:
+        """Take over some skills as they are, and some relations."""
+        self._relate(relations)
         numbers, needed = rows.numbers, int(rows.numbers[-1]) + 1
         self.owner, self.live, self.shared = (grown(old, needed) for old in (self.owner, self.live, self.shared))
         self.used, self.rewards = grown(self.used, needed), grown(self.rewards, needed)
@@ -198,24 +209,6 @@ class GraphCache:
             self.owned.setdefault(owner, set()).add(number)
             self._means.pop(owner, None)
             self._private.pop(owner, None)
-
-    def _drop(self, gone: Iterable[int]) -> None:
-        numbers = np.array([one for one in gone if one < len(self.live) and self.live[one]], np.int64)
-        if not len(numbers):
-            return
-        self._background = None
-        self.index.remove(numbers.tolist())
-        self.live[numbers] = False
-        for number, owner in zip(numbers.tolist(), self.owner[numbers].tolist(), strict=True):
-            self.owned[owner].discard(number)
-            self._means.pop(owner, None)
-            self._private.pop(owner, None)
-            self.timeline.remove(number)
-            if not self.owned[owner]:
-                del self.owned[owner]
-                for names in self._names.values():
-                    names.pop(owner, None)
-        self._drop_relations(numbers.tolist())
 
     def _relate(self, relations: Iterable[Relation]) -> None:
         for kind, one, other in relations:
