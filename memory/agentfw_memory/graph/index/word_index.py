@@ -191,12 +191,10 @@ class Question:
         }
         holders = {term: sum(map(len, some)) for term, some in having.items()}
         self.count = sum(part.count for part in seen)
-        self._weights = Weights.of(asked, self.count, sum(part.length for part in seen), holders)
-        rarities = self._weights.rarities
+        self.weights = Weights.of(asked, self.count, sum(part.length for part in seen), holders)
+        rarities = self.weights.rarities
         self._found = [(numbers[term], rarity) for term, rarity in rarities.items()]
         self._holders = [(one, rarity) for term, rarity in rarities.items() for one in having[term]]
-        self.known = bool(self._found)
-        self.mean, self.deviation = self._weights.mean, self._weights.deviation
 
     def best(self, k: int) -> Integers:
         """Return up to k skills with the highest scores. Ties are in ascending order of numbers."""
@@ -221,7 +219,7 @@ class Question:
         owner, counts = owner[here], pairs[here, 1]
         saturation = SATURATION * (1.0 - LENGTH + LENGTH * relative[owner])
         scores = np.bincount(owner, weights[here] * counts / (counts + saturation), len(numbers))
-        return np.minimum(scores / self._weights.highest, 1.0)
+        return np.minimum(scores / self.weights.highest, 1.0)
 
     def _proposed(self, count: int) -> Integers:
         """Return the skills that have the rarest words of the query, at most about `count` of them."""
@@ -284,10 +282,8 @@ class DatabaseQuestion:
         self._typical_own, self._typical_shared = (corpus.length / max(corpus.count, 1) for corpus in (mine, shared))
         # Shared skills were counted a while ago, and those that have the words just now.
         self.count = max(shared.count + mine.count, *having.values(), 0)
-        self._weights = Weights.of(asked, self.count, shared.length + mine.length, having)
-        self.known = bool(self._weights.rarities)
-        self.mean, self.deviation = self._weights.mean, self._weights.deviation
-        rarities, proposed = self._weights.rarities, defaultdict[int, float](float)
+        self.weights = Weights.of(asked, self.count, shared.length + mine.length, having)
+        rarities, proposed = self.weights.rarities, defaultdict[int, float](float)
         for term, numbers in chain(holders.items(), own.items()):
             for number in numbers:
                 proposed[number] += rarities[term]
@@ -307,7 +303,7 @@ class DatabaseQuestion:
 
     def scores(self, numbers: Integers) -> Floats:
         """Return the scores of these skills, which must be visible ones."""
-        texts, weights, found = self._read(numbers.tolist()), self._weights, np.zeros(len(numbers))
+        texts, weights, found = self._read(numbers.tolist()), self.weights, np.zeros(len(numbers))
         for place, number in enumerate(numbers.tolist()):
             counts = texts[number]
             typical = self._typical_own if number in self._own else self._typical_shared

@@ -136,7 +136,7 @@ class EmbeddedRecall:
             self.membership.save()
 
     def _reset(self) -> None:
-        self.cache = GraphCache(self._rows, self._settings, self._embedder.dimensions)
+        self.cache = GraphCache(self._rows, self._embedder.dimensions)
         self.membership = None
         self._words = None if self._settings.query_similarity == "vectors" else WordIndex()
         self._metadata = _Metadata(self._rows)

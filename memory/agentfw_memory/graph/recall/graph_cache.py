@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterable
 import numpy as np
 
 from ..arrays import Bools, Float32Array, Integers, grown
-from ..graph_settings import GraphSettings
 from ..index.vector_index import SkillIndex
 from ..index.word_index import SHARED
 from ..records import EdgeKind, Use
@@ -37,9 +36,8 @@ ROOM = 16  # number of skills that an empty cache has room for. A process may ho
 class GraphCache:
     """One tenant, as of one change."""
 
-    def __init__(self, rows: GraphRows, settings: GraphSettings, dimensions: int) -> None:
-        self._rows, self._settings = rows, settings
-        self.counter = 0
+    def __init__(self, rows: GraphRows, dimensions: int) -> None:
+        self._rows, self.counter = rows, 0
         self.index = SkillIndex(dimensions)
         self.owner, self.used, self.rewards = np.zeros(ROOM, np.int64), np.zeros(ROOM, np.int64), np.zeros(ROOM)
         self.live, self.shared = np.zeros(ROOM, np.bool_), np.zeros(ROOM, np.bool_)
@@ -160,12 +158,12 @@ class GraphCache:
             owner for word in known for owner, name in self._names.get(word, NO_NAMES).items() if name.issubset(known)
         ]
 
-    def siblings(self, owner: int, reader: int | None) -> Integers:
-        """Return an owner's skills that a reader may see: the most useful first, then the newest."""
+    def siblings(self, owner: int, reader: int | None, count: int) -> Integers:
+        """Return some of an owner's skills that a reader may see: the most useful first, then the newest."""
         own = np.fromiter(self.owned.get(owner, ()), np.int64)
         seen = own[self.visible_to(reader, own)]
         utility = self.rewards[seen] / np.maximum(self.used[seen], 1)
-        return seen[np.lexsort((-seen, -utility))[: self._settings.siblings]]
+        return seen[np.lexsort((-seen, -utility))[:count]]
 
     def around(self, numbers: Integers, reader: int | None) -> Integers:
         """Return the skills just before and after each of these, of those that a reader may see, or -1 for none."""

@@ -175,7 +175,7 @@ class DatabaseRecall:
         return np.concatenate([none, *(rows.vectors for rows in self._rows.live(numbers))])
 
     def _filled(self, numbers: Iterable[int]) -> GraphCache:
-        cache, wanted = GraphCache(self._rows, self._settings, self._embedder.dimensions), sorted(numbers)
+        cache, wanted = GraphCache(self._rows, self._embedder.dimensions), sorted(numbers)
         for rows in self._rows.live(wanted):
             cache.know(rows, self._rows.relations(wanted))
         return cache

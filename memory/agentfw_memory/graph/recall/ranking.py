@@ -112,7 +112,7 @@ class Similarity:
             weight = self.vector_weight
             spread = SPREAD * (2.0 / (1.0 + weight**2)) ** 0.5
             # Words that are in no visible skill, or in all of them, tell nothing apart.
-            found["words"] = spread * (found["words"] - question.mean) / (question.deviation or 1.0)
+            found["words"] = spread * (found["words"] - question.weights.mean) / (question.weights.deviation or 1.0)
             count = len(self.cosines) + ASSUMED_AS_OFTEN
             mean = (float(self.cosines.sum()) + ASSUMED_AS_OFTEN * ASSUMED_MEAN) / count
             squares = float(np.square(self.cosines - mean).sum()) + ASSUMED_AS_OFTEN * SPREAD**2
@@ -133,7 +133,7 @@ class Similarity:
         # The more skills there are, the higher the best of them is by chance. A query of which no word is known has
         # only chance to go by.
         chance = math.sqrt(2.0 * math.log(max(self.found_among, 2)))
-        return similar / SPREAD - chance + (KNOWN if self.question.known else 0.0)
+        return similar / SPREAD - chance + (KNOWN if self.question.weights.rarities else 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ def connected(
         for number, owner in zip(first, cache.owner[candidates].tolist(), strict=True):
             owners.setdefault(owner, number)
         for owner, number in owners.items():
-            for other in cache.siblings(owner, user).tolist():
+            for other in cache.siblings(owner, user, settings.siblings).tolist():
                 found.setdefault(other, (SIBLING, number))
     return found if allowed is None else {one: how for one, how in found.items() if allowed[one]}
 

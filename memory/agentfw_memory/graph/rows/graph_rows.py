@@ -30,8 +30,7 @@ class GraphRows:
     """Reads and writes the graph of one tenant."""
 
     def __init__(self, store: Store) -> None:
-        self.store, self.now, self.writing = store, store.now, store.writing
-        self._read = store.read
+        self.store, self.writing, self._read = store, store.writing, store.read
         self._names: dict[int, str] = {}
         self._users: dict[str, int] = {}
 
