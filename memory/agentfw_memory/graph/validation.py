@@ -17,6 +17,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -106,9 +107,16 @@ def check_skill(skill: object) -> int:
     return found
 
 
-def check_vectors(vectors: object, texts: Sequence[str], dimensions: int) -> Float32Array:
-    """Check what an embedder returned for these texts, and scale the rows to unit length."""
-    rows = np.asarray(vectors, np.float32)
+def check_vectors(vectors: Any, texts: Sequence[str], dimensions: int | None) -> Float32Array:
+    """Check what an embedder returned for these texts, and scale the rows to unit length. Without a number of
+    dimensions, they may have any."""
+    try:
+        rows = np.array(vectors, np.float32)
+    except (TypeError, ValueError) as error:
+        fix = "let the embedder return one row of numbers per text, always of the same length"
+        raise BadInputError(f"the embedder returned no rows of numbers: {error}", fix=fix) from error
+    if dimensions is None:
+        dimensions = (rows.shape[1] if rows.ndim == 2 else 1) or 1
     if rows.shape != (len(texts), dimensions):
         problem = f"the embedder returned an array of shape {rows.shape} for {len(texts)} texts"
         raise BadInputError(problem, fix=f"return an array of shape {(len(texts), dimensions)}, one row per text")

@@ -153,12 +153,9 @@ class CheckedEmbedder:
     def __init__(
         self, name: str, passages: Rows, *, queries: Rows | None = None, version: str = "", dimensions: int = 0
     ) -> None:
-        self.name, self.version, self.dimensions = name, version, dimensions
+        self.name, self.version = name, version
         self._passages, self._queries = passages, queries or passages
-        if not dimensions:
-            measured = self._as_rows(passages([MEASURED]))
-            self.dimensions = int(measured.shape[-1] if measured.ndim == 2 else 1) or 1
-            check_vectors(measured, [MEASURED], self.dimensions)
+        self.dimensions = dimensions or int(check_vectors(passages([MEASURED]), [MEASURED], None).shape[1])
 
     def embed(self, texts: Sequence[str]) -> Float32Array:
         return self._checked(self._passages, texts)
@@ -169,14 +166,7 @@ class CheckedEmbedder:
     def _checked(self, rows: Rows, texts: Sequence[str]) -> Float32Array:
         if not texts:
             return np.zeros((0, self.dimensions), np.float32)
-        return check_vectors(self._as_rows(rows(texts)), texts, self.dimensions)
-
-    def _as_rows(self, found: Any) -> Float32Array:
-        try:
-            return np.array(found, np.float32)
-        except (TypeError, ValueError) as error:
-            fix = f"let {self.name} return one row of numbers per text, always of the same length"
-            raise BadInputError(f"the embedder returned no rows of numbers: {error}", fix=fix) from error
+        return check_vectors(rows(texts), texts, self.dimensions)
 
 
 def _hash_embedder(dimensions: int) -> CheckedEmbedder:
