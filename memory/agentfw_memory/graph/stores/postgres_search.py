@@ -19,7 +19,7 @@ import numpy as np
 from ..arrays import Float32Array
 from ..records import Use
 from ..text.words import terms
-from .store import NOTHING, Corpus, Nearest, Proposals, Summary
+from .store import Corpus, Nearest, Proposals, Summary
 
 if TYPE_CHECKING:
     from ..index.word_index import DatabaseQuestion
@@ -33,19 +33,21 @@ common ones."""
 SCANNED = 100  # entries of the index of vectors that a search looks at, at least. pgvector's `hnsw.ef_search`
 HALVES = 4_000  # maximum number of dimensions of pgvector's index. Longer vectors are compared one by one
 LONGEST_TERM = 500  # maximum number of characters of a stored word; PostgreSQL refuses words of 2 KB
-INDEXES = {
-    "words": "USING gin (words) WITH (fastupdate = off) WHERE tenant = {tenant} AND shared = 1",
-    # With all that is asked of a hundred skills of each scenario: their rows are long, because of the vectors.
-    "use": "(number) INCLUDE (uses, rewards) WHERE tenant = {tenant} AND shared = 1",
-    "when": "(valid_from, number) WHERE tenant = {tenant} AND shared = 1",
-    "own": "(owner, valid_from, number) WHERE tenant = {tenant} AND shared = 0",
-    "vectors": "USING hnsw ((vector::halfvec({dimensions})) halfvec_ip_ops) WHERE tenant = {tenant} AND shared = 1",
-}
-"""The indexes of a tenant on its table of skills."""
-EDGE_INDEX = "(target, kind, row) INCLUDE (source) WHERE tenant = {tenant} AND valid_to IS NULL"
-"""It holds all that is asked for. Otherwise the planner, which thinks that a scenario has few edges, reads them all."""
 METADATA = "nullif(metadata, '')::jsonb"
-METADATA_INDEX = f"USING gin (({METADATA}) jsonb_path_ops) WHERE tenant = {{tenant}} AND valid_to IS NULL"
+INDEXES = {
+    ("live", "words"): "USING gin (words) WITH (fastupdate = off) WHERE tenant = {tenant} AND shared = 1",
+    # With all that is asked of a hundred skills of each scenario: their rows are long, because of the vectors.
+    ("live", "use"): "(number) INCLUDE (uses, rewards) WHERE tenant = {tenant} AND shared = 1",
+    ("live", "when"): "(valid_from, number) WHERE tenant = {tenant} AND shared = 1",
+    ("live", "own"): "(owner, valid_from, number) WHERE tenant = {tenant} AND shared = 0",
+    ("live", "vectors"): (
+        "USING hnsw ((vector::halfvec({dimensions})) halfvec_ip_ops) WHERE tenant = {tenant} AND shared = 1"
+    ),
+    # It holds all that is asked for. Otherwise the planner, which thinks that a scenario has few edges, reads them all.
+    ("edge", "ends"): "(target, kind, row) INCLUDE (source) WHERE tenant = {tenant} AND valid_to IS NULL",
+    ("version", "metadata"): f"USING gin (({METADATA}) jsonb_path_ops) WHERE tenant = {{tenant}} AND valid_to IS NULL",
+}
+"""The indexes of a tenant by their tables and names."""
 FITTING = 20_000  # number of skills that fit a filter up to which they are compared one by one
 ITERATIVE = (0, 8)  # the version of pgvector from which an index goes on until enough of what it finds fits
 
@@ -113,8 +115,8 @@ class PostgresSearch:
         return Proposals(
             person,
             described,
-            _measured(found["shared"]) if "shared" in found else NOTHING,
-            _measured(found["own"]) if "own" in found else NOTHING,
+            _measured(found.get("shared", ())),
+            _measured(found.get("own", ())),
             dict(found.get("holders", ())),
             [number for (number,) in found.get("together", ())],
             dict(found.get("own holders", ())),
@@ -173,11 +175,16 @@ class PostgresSearch:
 
     def build(self, dimensions: int) -> None:
         """Create the indexes that aren't there. Takes minutes for a million skills, during which others go on."""
-        for name, on in INDEXES.items():
-            if name != "vectors" or dimensions <= HALVES:
-                self._create("live", name, on.format(tenant=self._tenant, dimensions=dimensions))
-        self._create("edge", "ends", EDGE_INDEX.format(tenant=self._tenant))
-        self._create("version", "metadata", METADATA_INDEX.format(tenant=self._tenant))
+        for (table, name), on in INDEXES.items():
+            index = f"{table}_{name}_{self._tenant}"
+            there = "SELECT i.indisvalid FROM pg_index i WHERE i.indexrelid = to_regclass(?)"
+            valid = [valid for (valid,) in self._rows(there, f"skillgraph.{index}")]
+            if valid == [True] or (name == "vectors" and dimensions > HALVES):
+                continue
+            if valid:  # a process was killed meanwhile
+                self._run_alone(f"DROP INDEX IF EXISTS skillgraph.{index}")
+            made = on.format(tenant=self._tenant, dimensions=dimensions)
+            self._run_alone(f"CREATE INDEX CONCURRENTLY IF NOT EXISTS {index} ON skillgraph.{table} {made}")
         # Without counts of the rows, the planner may read a whole table for each candidate. After a vacuum, what
         # an index holds needn't be looked up in the table.
         self._run_alone("VACUUM (ANALYZE) skillgraph.live, skillgraph.edge, skillgraph.version")
@@ -245,15 +252,6 @@ class PostgresSearch:
             sql = f"{some} SELECT number, -distance FROM ({ordered}) nearest"
             return (sql, *values, array_as_sent(query.tolist()))
         return (f"SELECT number, -distance FROM ({one}) nearest", array_as_sent(query.tolist()), *values)
-
-    def _create(self, table: str, name: str, on: str) -> None:
-        index = f"{table}_{name}_{self._tenant}"
-        sql = "SELECT i.indisvalid FROM pg_index i WHERE i.indexrelid = to_regclass(?)"
-        for (valid,) in self._rows(sql, f"skillgraph.{index}"):
-            if valid:
-                return
-            self._run_alone(f"DROP INDEX IF EXISTS skillgraph.{index}")  # of a process that was killed meanwhile
-        self._run_alone(f"CREATE INDEX CONCURRENTLY IF NOT EXISTS {index} ON skillgraph.{table} {on}")
 
 
 _COUNTED = "SELECT count(*), coalesce(sum(length(words)), 0) FROM live"

@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
-import numpy as np
-
 from ..arrays import Float32Array, Floats, Integers
 from ..records import Use
 
@@ -288,6 +286,3 @@ class Summary:
     common: dict[str, int]  # how many of them have each common word
     sample: list[int]  # shared skills, drawn from all of them
     uses: list[Use]  # the latest uses, oldest first
-
-
-NOTHING: Nearest = np.zeros(0, np.int64), np.zeros(0)
