@@ -12,7 +12,7 @@
 The package works alone, with any agent framework. It imports neither agentfw nor torch.
 """
 
-from agentfw_memory.errors import (
+from .errors import (
     BadInputError,
     MissingExtraError,
     SkillGraphError,
@@ -21,37 +21,16 @@ from agentfw_memory.errors import (
     StoreRefusedError,
     UnknownSkillError,
 )
-from agentfw_memory.graph.exchange.foreign_import import read_memories
-from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.index.word_index import WordIndex
-from agentfw_memory.graph.learning.extraction import (
-    Case,
-    Extractor,
-    SkillDraft,
-    Step,
-    Trajectory,
-    as_messages,
-    as_text,
-    extract,
-)
-from agentfw_memory.graph.learning.hearing import Saying
-from agentfw_memory.graph.records import (
-    Edge,
-    Heard,
-    Hit,
-    Learned,
-    NewSkill,
-    Receipt,
-    Skill,
-    SkillHistory,
-    SkillVersion,
-    Stats,
-    Why,
-)
-from agentfw_memory.graph.text.words import followed, terms
-from agentfw_memory.skill_graph import AsyncSkillGraph, SkillGraph
-from agentfw_memory.strategy_hub import Change, HubRefusal, StrategyHub, StrategyHubs
-from agentfw_memory.writing.writer import CompletingModel, Decision, KnownMemory, ModelWriter, Said, Writer, WriterError
+from .graph.exchange.foreign_import import read_memories
+from .graph.graph_settings import GraphSettings
+from .graph.index.word_index import WordIndex
+from .graph.learning.extraction import Case, Extractor, SkillDraft, Step, Trajectory, as_messages, as_text, extract
+from .graph.learning.hearing import Saying
+from .graph.records import Edge, Heard, Hit, Learned, NewSkill, Receipt, Skill, SkillHistory, SkillVersion, Stats, Why
+from .graph.text.words import followed, terms
+from .skill_graph import AsyncSkillGraph, SkillGraph
+from .strategy_hub import Change, HubRefusal, StrategyHub, StrategyHubs
+from .writing.writer import CompletingModel, Decision, KnownMemory, ModelWriter, Said, Writer, WriterError
 
 __all__ = [
     "AsyncSkillGraph",

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
-from agentfw_memory.errors import StorageError, StoreBusyError, StoreRefusedError
+from .errors import StorageError, StoreBusyError, StoreRefusedError
 
 Answer = TypeVar("Answer")
 
@@ -23,11 +23,9 @@ _LOCKED = ("locked", "busy", "locking protocol")  # words in the messages of SQL
 
 
 def make_private(path: str | Path) -> None:
-    """Create an empty file that only its owner can read, if there is none. SQLite's other files get its mode.
-
-    If it can't be created, whoever opens it next says why. A file that exists isn't opened: closing one that SQLite has
-    open in this process would drop its locks.
-    """
+    """Create an empty file that only its owner can read, if there is none. SQLite's other files get its mode. If it
+    can't be created, whoever opens it next says why. A file that exists isn't opened: closing one that SQLite has open
+    in this process would drop its locks."""
     if str(path) != ":memory:":
         with suppress(OSError):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDONLY, 0o600))
@@ -104,11 +102,9 @@ def transaction(connection: sqlite3.Connection, *, begin: str = "BEGIN IMMEDIATE
 
 
 def waited_for(call: Callable[[], Answer]) -> Answer:
-    """Call a function, and repeat it while another process holds the file.
-
-    SQLite's own timeout doesn't cover every case: it gives up at once when turning on the log, when recovering the log
-    of a killed writer, and when reading while the last connection closes.
-    """
+    """Call a function, and repeat it while another process holds the file. SQLite's own timeout doesn't cover every
+    case: it gives up at once when turning on the log, when recovering the log of a killed writer, and when reading
+    while the last connection closes."""
     until, pause = 0.0, 0.001
     while True:
         try:
@@ -127,7 +123,6 @@ def waited_for(call: Callable[[], Answer]) -> Answer:
 
 
 def is_locked(error: sqlite3.DatabaseError) -> bool:
-    """Return whether another process holds the file."""
     return isinstance(error, sqlite3.OperationalError) and any(word in str(error) for word in _LOCKED)
 
 

@@ -21,24 +21,24 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
-from agentfw_memory.errors import BadInputError, StorageError, UnknownSkillError
-from agentfw_memory.graph.exchange.import_export import export_jsonl, import_jsonl, to_networkx
-from agentfw_memory.graph.forgetting import Forgetter, Sharing
-from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.index.embedders import Embedder, embedded, open_embedder
-from agentfw_memory.graph.learning.editing import Editor
-from agentfw_memory.graph.learning.extraction import CASES, Case, Extractor, Trajectory, chosen_cases
-from agentfw_memory.graph.learning.hearing import Hearer, Saying, ask
-from agentfw_memory.graph.learning.trajectories import Learner
-from agentfw_memory.graph.metadata_filter import check_filter, fits
-from agentfw_memory.graph.recall.recall import EVERY_ANSWER, Recaller, record_of
-from agentfw_memory.graph.records import Heard, Hit, Learned, NewSkill, Receipt, Skill, SkillHistory, Stats, Visibility
-from agentfw_memory.graph.rows.graph_rows import GraphRows
-from agentfw_memory.graph.stores import store_class
-from agentfw_memory.graph.stores.sql import Store
-from agentfw_memory.graph.stores.store import Among, Answer, Between, Clock, Select
-from agentfw_memory.graph.validation import check_name, check_names, check_number, check_skill, check_text
-from agentfw_memory.writing.writer import Writer
+from .errors import BadInputError, StorageError, UnknownSkillError
+from .graph.exchange.import_export import export_jsonl, import_jsonl, to_networkx
+from .graph.forgetting import Forgetter
+from .graph.graph_settings import GraphSettings
+from .graph.index.embedders import Embedder, embedded, open_embedder
+from .graph.learning.editing import Editor
+from .graph.learning.extraction import CASES, Case, Extractor, Trajectory, chosen_cases
+from .graph.learning.hearing import Hearer, Saying, ask
+from .graph.learning.trajectories import Learner
+from .graph.metadata_filter import check_filter, fits
+from .graph.recall.recall import EVERY_ANSWER, Recaller, record_of
+from .graph.records import Heard, Hit, Learned, NewSkill, NodeKind, Receipt, Skill, SkillHistory, Stats, Visibility
+from .graph.rows.graph_rows import GraphRows
+from .graph.stores import store_class
+from .graph.stores.sql import Store
+from .graph.stores.store import Among, Answer, Between, Clock, Select
+from .graph.validation import check_name, check_names, check_number, check_skill, check_text
+from .writing.writer import Writer
 
 if TYPE_CHECKING:
     import networkx
@@ -64,13 +64,13 @@ class SkillGraph:
             with store.writing():
                 if store.head().embedder is None:
                     store.set_head(embedder=record_of(embedder))
-        self._store, self.settings, self.embedder = store, settings, embedder
-        self._rows = rows = GraphRows(store)
-        self._recaller = Recaller(rows, embedder, settings)
-        self._editor = Editor(rows, self._recaller, settings)
-        self._learner = Learner(rows, self._recaller, self._editor, settings, extractor)
-        self._hearer = Hearer(rows, self._recaller, self._editor, settings, writer)
-        self._forgetter = Forgetter(rows, self._recaller, Sharing(rows, self._recaller, settings))
+        self._store, self.settings, self.embedder, self.tenant = store, settings, embedder, store.tenant
+        self._rows = GraphRows(store)
+        self._recaller = Recaller(self._rows, embedder, settings)
+        self._editor = Editor(self._recaller)
+        self._learner = Learner(self._recaller, self._editor, extractor)
+        self._hearer = Hearer(self._recaller, self._editor, writer)
+        self._forgetter = Forgetter(self._recaller)
         self._lock, self._closed = threading.RLock(), False
         self._recaller.check_embedder(self._recaller.head.embedder)
 
@@ -111,10 +111,6 @@ class SkillGraph:
     def tenants(cls, where: str | Path) -> list[str]:
         """Return the names of the tenants in a file or database."""
         return store_class(where).tenants(where)
-
-    @property
-    def tenant(self) -> str:
-        return self._store.tenant
 
     @property
     def admin(self) -> Admin:
@@ -162,7 +158,7 @@ class SkillGraph:
     ) -> Skill:
         """Start a new version of a skill. What isn't given stays as it is. `expires_at=math.inf` means never."""
         changes = {"text": text, "visibility": visibility, "metadata": metadata}
-        given = {"tool": tools, "scenario": scenarios}
+        given: dict[NodeKind, Iterable[str] | None] = {"tool": tools, "scenario": scenarios}
         names = {kind: _listed(some) for kind, some in given.items() if some is not None}
         return self._call(lambda: self._editor.update(skill, changes, names, valid_from, expires_at))
 
@@ -212,7 +208,7 @@ class SkillGraph:
 
     def disconnect(self, source: str, kind: str, target: str) -> bool:
         """End an edge. Return False if there is none."""
-        return self._call(lambda: self._editor.disconnect(source, kind, target), repeatable=False)
+        return self._call(lambda: self._editor.connect(source, kind, target, end=True), repeatable=False)
 
     def set_profile(self, user: str, text: str) -> None:
         """Describe a user in words. Without a profile, the mean of a user's skills describes them."""
@@ -482,7 +478,7 @@ class Admin:
 
     def to_networkx(self) -> networkx.MultiDiGraph[str]:
         """Return the current graph for networkx. `networkx.write_graphml` writes it to a file."""
-        return self._call(lambda: to_networkx(self._rows, self._recaller))
+        return self._call(lambda: to_networkx(self._recaller))
 
 
 def _in_thread(

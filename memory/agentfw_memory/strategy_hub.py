@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentfw_memory.errors import SkillGraphError
-from agentfw_memory.files import open_sqlite
+from .errors import SkillGraphError
+from .files import open_sqlite
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS change (
@@ -122,26 +122,6 @@ class StrategyHub:
 
     def update(self, strategies: Sequence[str], *, round: int = 0) -> tuple[str, ...]:
         """Replace the strategies, and return the new ones."""
-        taken = self._checked(strategies)
-        if taken != self.list():
-            sql = "INSERT INTO change (user, trajectory, round, strategies) VALUES (?, ?, ?, ?)"
-            self._hubs._execute(sql, self.user, self.trajectory, round, json.dumps(list(taken), ensure_ascii=False))
-        return taken
-
-    def history(self) -> tuple[Change, ...]:
-        """Return all changes, oldest first."""
-        changes: list[Change] = []
-        before: tuple[str, ...] = ()
-        sql = "SELECT round, strategies FROM change WHERE user = ? AND trajectory = ? ORDER BY number"
-        for round, kept in self._hubs._execute(sql, self.user, self.trajectory):
-            strategies = tuple(json.loads(kept))
-            added = tuple(one for one in strategies if one not in before)
-            removed = tuple(one for one in before if one not in strategies)
-            changes.append(Change(round, strategies, added, removed))
-            before = strategies
-        return tuple(changes)
-
-    def _checked(self, strategies: Sequence[str]) -> tuple[str, ...]:
         if isinstance(strategies, str):
             raise HubRefusal("strategies must be a list of strings, not a single string.")
         capacity, longest = self._hubs.capacity, self._hubs.longest
@@ -164,4 +144,20 @@ class StrategyHub:
                 raise HubRefusal(f"strategies {seen[key]} and {place} are the same.")
             seen[key] = place
             taken.append(tidy)
+        if tuple(taken) != self.list():
+            sql = "INSERT INTO change (user, trajectory, round, strategies) VALUES (?, ?, ?, ?)"
+            self._hubs._execute(sql, self.user, self.trajectory, round, json.dumps(taken, ensure_ascii=False))
         return tuple(taken)
+
+    def history(self) -> tuple[Change, ...]:
+        """Return all changes, oldest first."""
+        changes: list[Change] = []
+        before: tuple[str, ...] = ()
+        sql = "SELECT round, strategies FROM change WHERE user = ? AND trajectory = ? ORDER BY number"
+        for round, kept in self._hubs._execute(sql, self.user, self.trajectory):
+            strategies = tuple(json.loads(kept))
+            added = tuple(one for one in strategies if one not in before)
+            removed = tuple(one for one in before if one not in strategies)
+            changes.append(Change(round, strategies, added, removed))
+            before = strategies
+        return tuple(changes)

@@ -16,9 +16,9 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 
-from agentfw_memory.graph.stores import store_class
-from agentfw_memory.graph.stores.sql import Store
-from agentfw_memory.graph.stores.store import Among, Between, Count, Delete, EmbedderRecord, Insert, Not, Select, Update
+from .graph.stores import store_class
+from .graph.stores.sql import Store
+from .graph.stores.store import Among, Between, Count, Delete, EmbedderRecord, Insert, Not, Select, Update
 
 __all__ = ["StoreContract"]
 

@@ -17,7 +17,7 @@ from agentfw_memory import GraphSettings, NewSkill, SkillGraph
 from agentfw_memory.errors import BadInputError, MissingExtraError, StorageError
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.index import embedders
-from agentfw_memory.graph.index.embedders import HashEmbedder, default_embedder, open_embedder
+from agentfw_memory.graph.index.embedders import default_embedder, open_embedder
 
 BY_VECTORS = GraphSettings(query_similarity="vectors")
 
@@ -153,7 +153,7 @@ def test_all_of_a_long_text_is_embedded_though_a_model_reads_a_few_pages() -> No
 
 
 def hashed(texts: list[str]) -> Any:
-    return HashEmbedder(32).embed(texts).tolist()
+    return open_embedder("hash:32").embed(texts).tolist()
 
 
 def vectors(body: dict[str, Any], of: Callable[[list[str]], Any] = hashed) -> Reply:
@@ -179,7 +179,7 @@ def test_texts_are_sent_in_batches(server: Server) -> None:
     rows = embedder.embed(texts)
 
     assert [len(body["input"]) for body in server.bodies] == [64, 64, 22]
-    assert rows == pytest.approx(HashEmbedder(32).embed(texts), abs=1e-6)
+    assert rows == pytest.approx(open_embedder("hash:32").embed(texts), abs=1e-6)
     assert np.array_equal(embedder.embed(texts[::-1]), rows[::-1])
 
 

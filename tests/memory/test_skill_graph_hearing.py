@@ -16,8 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from agentfw_memory import BadInputError, ModelWriter, Saying, SkillGraph
-from agentfw_memory.writing.kinds import KINDS, WEIGHTS, weights_of
-from agentfw_memory.writing.own_words import own_words
+from agentfw_memory.writing.kinds import KINDS, WEIGHTS, own_words, weights_of
 
 pytest.importorskip("igraph")
 

@@ -24,78 +24,75 @@ from hashlib import blake2b
 from typing import Any
 from urllib.parse import quote, unquote
 
-from agentfw_memory.errors import MissingExtraError, UnknownSkillError
-from agentfw_memory.graph.metadata_filter import check_filter, fits
-from agentfw_memory.graph.records import NewSkill, Skill
-from agentfw_memory.skill_graph import SkillGraph
+from ..errors import MissingExtraError, UnknownSkillError
+from ..graph.metadata_filter import check_filter, fits
+from ..graph.records import NewSkill, Skill
+from ..skill_graph import SkillGraph
 
 try:
-    from langgraph.store.base import (
-        BaseStore,
-        GetOp,
-        Item,
-        ListNamespacesOp,
-        MatchCondition,
-        Op,
-        PutOp,
-        Result,
-        SearchItem,
-        SearchOp,
-        TTLConfig,
-        get_text_at_path,
-    )
+    from langgraph.store import base
 except ImportError:
     raise MissingExtraError("SkillGraphStore", "adapters", module="langgraph") from None
 
 Namespace = tuple[str, ...]
 
 PAGED = 100  # number of items of a namespace that are ranked at least
-_ESCAPED = re.compile("[%/\x00-\x1f\x7f-\x9f]")
-"""What can't be in a label that is part of an owner's name."""
+_ESCAPED = re.compile("[%/\x00-\x1f\x7f-\x9f]")  # what can't be in a label that is part of an owner's name
 
 
-class SkillGraphStore(BaseStore):  # type: ignore[misc]
+class SkillGraphStore(base.BaseStore):  # type: ignore[misc]
     """Items by namespace and key, in the graph of one tenant. `fields` are the paths of what is searched in an item,
     such as `["text", "tags[*]"]`. Default: all of it."""
 
     supports_ttl = True
 
-    def __init__(self, graph: SkillGraph, *, fields: Sequence[str] | None = None, ttl: TTLConfig | None = None) -> None:
+    def __init__(
+        self, graph: SkillGraph, *, fields: Sequence[str] | None = None, ttl: base.TTLConfig | None = None
+    ) -> None:
         self._graph, self._fields, self.ttl_config = graph, fields, ttl
         self._writing = threading.Lock()
 
-    def batch(self, ops: Iterable[Op]) -> list[Result]:
+    def batch(self, ops: Iterable[base.Op]) -> list[base.Result]:
         """Return what was there before the writes of this batch. Of several writes of one key, the last one counts."""
         asked = list(ops)
-        results = [None if isinstance(op, PutOp) else self._read(op) for op in asked]
+        results = [None if isinstance(op, base.PutOp) else self._read(op) for op in asked]
         with self._writing:  # a key is looked up before it is written
-            self._write({(tuple(op.namespace), op.key): op for op in asked if isinstance(op, PutOp)})
+            self._write({(tuple(op.namespace), op.key): op for op in asked if isinstance(op, base.PutOp)})
         return results
 
-    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+    async def abatch(self, ops: Iterable[base.Op]) -> list[base.Result]:
         return await asyncio.to_thread(self.batch, list(ops))
 
-    def _read(self, op: Op) -> Result:
-        if isinstance(op, SearchOp):
+    def _read(self, op: base.Op) -> base.Result:
+        if isinstance(op, base.SearchOp):
             return self._search(op)
-        if isinstance(op, ListNamespacesOp):
+        if isinstance(op, base.ListNamespacesOp):
             conditions = op.match_conditions or ()
             named = (tuple(one.path) for one in conditions if one.match_type == "prefix" and "*" not in one.path)
             every = [_namespace(name) for name in self._owners(next(named, ()))]
             fitting = [name for name in every if all(_matches(name, one) for one in conditions)]
             return sorted({name[: op.max_depth] for name in fitting})[op.offset : op.offset + op.limit]
-        assert isinstance(op, GetOp)
+        assert isinstance(op, base.GetOp)
         skill = self._skill(tuple(op.namespace), op.key)
         if skill is None:
             return None
         self._read_again([skill], op.refresh_ttl)
-        return Item(**_fields(skill))
+        return base.Item(**_fields(skill))
 
-    def _write(self, puts: Mapping[tuple[Namespace, str], PutOp]) -> None:
+    def _write(self, puts: Mapping[tuple[Namespace, str], base.PutOp]) -> None:
         new = []
         for (namespace, key), op in puts.items():
-            skill = self._skill(namespace, key)
-            made = None if op.value is None else self._made(namespace, key, op)
+            skill, made = self._skill(namespace, key), None
+            if op.value is not None:
+                value, paths = dict(op.value), op.index or self._fields
+                at_paths = (one for path in paths or () for one in base.get_text_at_path(value, path))
+                text = self._searchable("\n".join(_leaves(value) if paths is None else at_paths))
+                text = "" if op.index is False else text
+                about = {"key": key, "value": value, "searched": bool(text), "minutes": op.ttl}
+                expires_at = None if op.ttl is None else time.time() + 60.0 * op.ttl
+                known_by = (_scenario(namespace, key),)
+                text = text or _ESCAPED.sub(" ", key)
+                made = NewSkill(_owner(namespace), text, scenarios=known_by, metadata=about, expires_at=expires_at)
             with suppress(UnknownSkillError):  # another process has just deleted it
                 if skill is not None and made is None:
                     self._graph.retire(skill.id)
@@ -108,45 +105,28 @@ class SkillGraphStore(BaseStore):  # type: ignore[misc]
                 new.append(made)
         self._graph.add_all(new)
 
-    def _made(self, namespace: Namespace, key: str, op: PutOp) -> NewSkill:
-        value, paths = dict(op.value or {}), op.index or self._fields
-        leaves = _leaves(value) if paths is None else (one for path in paths for one in get_text_at_path(value, path))
-        text = "" if op.index is False else self._searchable("\n".join(leaves))
-        about = {"key": key, "value": value, "searched": bool(text), "minutes": op.ttl}
-        expires_at = None if op.ttl is None else time.time() + 60.0 * op.ttl
-        known_by = (_scenario(namespace, key),)
-        text = text or _ESCAPED.sub(" ", key)
-        return NewSkill(_owner(namespace), text, scenarios=known_by, metadata=about, expires_at=expires_at)
-
-    def _search(self, op: SearchOp) -> list[SearchItem]:
-        check_filter(op.filter or {})
-        prefix, end = tuple(op.namespace_prefix), op.offset + op.limit
-        owners = self._owners(prefix)
-        found: list[tuple[Skill, float | None]] = list(self._ranked(op, owners)) if op.query else []
+    def _search(self, op: base.SearchOp) -> list[base.SearchItem]:
+        wanted = op.filter or {}
+        check_filter(wanted)
+        end, found = op.offset + op.limit, list[tuple[Skill, float | None]]()
+        owners = self._owners(tuple(op.namespace_prefix))
+        if query := self._searchable(op.query or ""):
+            where = {"searched": {"$ne": False}, **{f"value.{name}": one for name, one in wanted.items()}}
+            # What is best of two isn't always first of four, so all pages are cut from the same list.
+            count = next(PAGED * 4**step for step in itertools.count() if PAGED * 4**step >= end)
+            for owner in owners:
+                hits = self._graph.recall(query, user=owner, k=count, at_least=0.0, where=where)
+                found += [(hit.skill, hit.score) for hit in hits if hit.skill.owner == owner]
+            found.sort(key=lambda one: -(one[1] or 0.0))
         if len(found) < end:
             seen = {skill.id for skill, _ in found}
             rest = [skill for owner in owners for skill in self._graph.skills(owner=owner) if skill.id not in seen]
-            rest = [skill for skill in rest if fits(_value(skill), op.filter or {})]
+            rest = [skill for skill in rest if fits(_value(skill), wanted)]
             rest.sort(key=lambda skill: (-skill.recorded_at, skill.id))
             found += [(skill, None) for skill in rest]
         page = found[op.offset : end]
         self._read_again([skill for skill, _ in page], op.refresh_ttl)
-        return [SearchItem(**_fields(skill), score=score) for skill, score in page]
-
-    def _ranked(self, op: SearchOp, owners: list[str]) -> list[tuple[Skill, float]]:
-        """Return the items that are searched and pass the filter, best first."""
-        if not (query := self._searchable(op.query or "")):
-            return []
-        where = {"searched": {"$ne": False}, **{f"value.{name}": one for name, one in (op.filter or {}).items()}}
-        # What is best of two isn't always first of four, so all pages are cut from the same list.
-        count = next(PAGED * 4**step for step in itertools.count() if PAGED * 4**step >= op.offset + op.limit)
-        found = [
-            (hit.skill, hit.score)
-            for owner in owners
-            for hit in self._graph.recall(query, user=owner, k=count, at_least=0.0, where=where)
-            if hit.skill.owner == owner
-        ]
-        return sorted(found, key=lambda one: -one[1])
+        return [base.SearchItem(**_fields(skill), score=score) for skill, score in page]
 
     def _searchable(self, text: str) -> str:
         """Return what a graph takes of a text: no NULs or halves of characters, and at most so many characters."""
@@ -191,7 +171,6 @@ def _scenario(namespace: Namespace, key: str) -> str:
 
 
 def _leaves(value: Any) -> Iterator[str]:
-    """Yield the texts and numbers in a value."""
     if isinstance(value, (Mapping, list, tuple)):
         for one in value.values() if isinstance(value, Mapping) else value:
             yield from _leaves(one)
@@ -223,7 +202,7 @@ def _content(skill: Skill) -> Mapping[str, Any]:
     return skill.metadata if "key" in skill.metadata and "value" in skill.metadata else {}
 
 
-def _matches(name: Namespace, condition: MatchCondition) -> bool:
+def _matches(name: Namespace, condition: base.MatchCondition) -> bool:
     path = tuple(condition.path)
     part = name[: len(path)] if condition.match_type == "prefix" else name[max(0, len(name) - len(path)) :]
     return len(part) == len(path) and all(wanted in ("*", label) for label, wanted in zip(part, path, strict=True))

@@ -18,11 +18,11 @@ from typing import Literal
 
 import numpy as np
 
-from agentfw_memory.errors import MissingExtraError
-from agentfw_memory.graph.arrays import Float32Array, Floats, Integers, grown
-from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.records import EdgeKind, Use
-from agentfw_memory.graph.rows.graph_rows import GraphRows
+from ..errors import MissingExtraError
+from .arrays import Float32Array, Floats, Integers, grown
+from .graph_settings import GraphSettings
+from .records import EdgeKind, Use
+from .rows.graph_rows import GraphRows
 
 Method = Literal["leiden", "louvain"]
 
@@ -37,8 +37,7 @@ PROFILE_WEIGHT = 10.0
 """Weight of an edge between users with similar profiles, where having a skill weighs 1. Most of a user's skills are had
 by nobody else. They would put each user into a community of their own."""
 
-_igraph_generator = threading.Lock()
-"""igraph has one generator for the whole process."""
+_igraph_generator = threading.Lock()  # igraph has one generator for the whole process
 
 
 def split(count: int, ends: Integers, weights: Floats, resolution: float, *, method: Method, seed: int) -> Integers:
@@ -90,23 +89,32 @@ class Membership:
         self._labels = np.full((1, len(settings.resolutions)), -1, np.int64)
         """By node: its community on each level. The last row belongs to no node and holds -1."""
         self._row = self._edges = self._split_at = 0
-        self._behind: dict[int, Integers] = {}
-        """Of each skill that was asked for: its users, if there are several."""
+        self._behind: dict[int, Integers] = {}  # of each skill that was asked for: the users who have it
         self._saved = True
-        self._load()
+        try:
+            kept = json.loads(rows.state(self._state) or b"{}")
+            if kept and kept["levels"] == list(settings.resolutions):
+                self._use(np.array(kept["nodes"], np.int64), np.array(kept["labels"], np.int64))
+                self._row, self._edges, self._split_at = kept["at"]
+        except (LookupError, TypeError, ValueError):
+            self._row = self._edges = self._split_at = 0  # an unreadable state is computed again
 
     def together(self, user: int, skills: Integers) -> Floats:
-        """Return for each skill the share of levels on which it shares a community with the user.
-
-        A user without edges is counted to the communities of the users with the most similar profiles. For a skill that
-        several users have, the mean over these users counts, because they may be in different communities.
-        """
+        """Return for each skill the share of levels on which it shares a community with the user. A user without edges
+        is counted to the communities of the users with the most similar profiles. For a skill that several users have,
+        the mean over these users counts, because they may be in different communities."""
         known = self._labels[min(user, len(self._labels) - 1)]
         mine = known if known[0] >= 0 else self._newcomers.vote(user, self._labels)
         if mine is None:
             return np.zeros(len(skills))
-        last = len(self._labels) - 1
-        return shares(mine, skills, self._users(skills.tolist()), lambda nodes: self._labels[np.minimum(nodes, last)])
+        if missing := sorted({one for one in skills.tolist() if one not in self._behind}):
+            found: dict[int, list[int]] = {one: [] for one in missing}
+            for skill, owner in self._rows.owners(missing):
+                found[skill].append(owner)
+            self._behind.update((skill, np.array(users, np.int64)) for skill, users in found.items())
+        behind = {place: self._behind[skill] for place, skill in enumerate(skills.tolist())}
+        several, last = {place: some for place, some in behind.items() if len(some) > 1}, len(self._labels) - 1
+        return shares(mine, skills, several, lambda nodes: self._labels[np.minimum(nodes, last)])
 
     def labels(self) -> tuple[Integers, Integers]:
         """Return all users and skills with a community, and their communities on each level."""
@@ -120,7 +128,6 @@ class Membership:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """The number of communities on each level."""
         nodes, labels = self.labels()
         return tuple(len(np.unique(column)) for column in labels.T) if len(nodes) else ()
 
@@ -165,7 +172,6 @@ class Membership:
         self._saved = False
 
     def save(self) -> None:
-        """Save the communities in the store for the next process."""
         if self._saved:
             return
         nodes, labels = self.labels()
@@ -177,15 +183,6 @@ class Membership:
 
     def _connections(self, after: int) -> Iterator[tuple[int, EdgeKind, Use]]:
         return self._rows.uses(after, ("OWNS", "EXECUTED"), MINIMUM_WEIGHT)
-
-    def _load(self) -> None:
-        try:
-            kept = json.loads(self._rows.state(self._state) or b"{}")
-            if kept and kept["levels"] == list(self._settings.resolutions):
-                self._use(np.array(kept["nodes"], np.int64), np.array(kept["labels"], np.int64))
-                self._row, self._edges, self._split_at = kept["at"]
-        except (LookupError, TypeError, ValueError):
-            self._row = self._edges = self._split_at = 0  # an unreadable state is computed again
 
     def _use(self, nodes: Integers, labels: Integers) -> None:
         found = np.full((int(nodes.max(initial=-1)) + 2, len(self._settings.resolutions)), -1, np.int64)
@@ -199,16 +196,6 @@ class Membership:
             self._labels = grown(self._labels, node + 2)
             self._labels[old:] = -1
         self._labels[node] = voted if voted is not None else others or self._labels.max(0) + 1
-
-    def _users(self, skills: list[int]) -> dict[int, Integers]:
-        """Return by place the users of each of these skills that several users have."""
-        if missing := sorted({one for one in skills if one not in self._behind}):
-            found: dict[int, list[int]] = {one: [] for one in missing}
-            for skill, user in self._rows.owners(missing):
-                found[skill].append(user)
-            self._behind.update((skill, np.array(users, np.int64)) for skill, users in found.items())
-        behind = ((place, self._behind[skill]) for place, skill in enumerate(skills))
-        return {place: users for place, users in behind if len(users) > 1}
 
 
 class _Newcomers:
@@ -231,23 +218,15 @@ class _Newcomers:
     def vote(self, user: int, labels: Integers) -> Integers | None:
         """Return a community for each level, from a table of labels by node, or None if nobody can vote. A tie goes to
         the community of the user with the more similar profile."""
-        users, _ = self._all()
-        known = users[users < len(labels)]
-        nearest = self.similar(user, known[labels[known, 0] >= 0])
+        if user not in self._profiles:
+            return None
+        users, profiles = self._all()
+        others = (users < len(labels)) & (users != user)
+        others[others] = labels[users[others], 0] >= 0
+        nearest = users[others][self._nearest(profiles[others] @ self._profiles[user])]
         if not len(nearest):
             return None
         return np.array([Counter(column.tolist()).most_common(1)[0][0] for column in labels[nearest].T], np.int64)
-
-    def similar(self, user: int, among: Integers) -> Integers:
-        """Return those of these users whose profiles are the most similar to a user's, the most similar first."""
-        if user not in self._profiles:
-            return np.zeros(0, np.int64)
-        users, profiles = self._all()
-        others = np.isin(users, among) & (users != user)
-        if not others.any():
-            return np.zeros(0, np.int64)
-        nearest: Integers = users[others][self._nearest(profiles[others] @ self._profiles[user])]
-        return nearest
 
     def pairs(self, among: Integers) -> Iterator[tuple[int, int]]:
         """Return each of these users with those of them whose profiles are the most similar."""

@@ -12,33 +12,34 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 
 import numpy as np
 
-from agentfw_memory.errors import BadInputError
-from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.graph_settings import FEWEST_SHARED, GraphSettings
-from agentfw_memory.graph.learning.extraction import PRIVATE
-from agentfw_memory.graph.recall.recall import Recaller
-from agentfw_memory.graph.records import Skill
-from agentfw_memory.graph.rows.graph_rows import GraphRows
-from agentfw_memory.graph.rows.row_types import EdgeRow, SkillRow
-from agentfw_memory.graph.stores.store import Among, Change, Delete, Not, Select, Update
-from agentfw_memory.graph.text.words import meaning, terms
+from ..errors import BadInputError
+from .arrays import Float32Array
+from .graph_settings import FEWEST_SHARED
+from .learning.extraction import PRIVATE
+from .recall.recall import Recaller
+from .records import Skill
+from .rows.graph_rows import GraphRows
+from .rows.row_types import EdgeRow, SkillRow
+from .stores.store import Among, Change, Delete, Not, Select, Update
+from .text.words import meaning, terms
+from .validation import check_name
 
 RESERVED = "*shared:"
 COMPARED = 200  # maximum number of similar skills in which other users are looked for
 _NAME = re.compile(r"(?<=\w[\s,])\s*[A-Z]\w")
 TOLD = 0.5  # share of a skill's words from which on a trajectory's text counts as telling it
 
-Counts = dict[str, int]
-"""Numbers of rows by the names of `Receipt`."""
+Counts = dict[str, int]  # numbers of rows by the names of `Receipt`
 
 
-def check_not_reserved(what: str, name: str) -> None:
-    """Refuse a user whose name is reserved for shared skills."""
+def check_user(what: str, name: str) -> None:
+    """Check the name of a user, which mustn't be reserved for shared skills."""
+    check_name(what, name)
     if name.startswith(RESERVED):
         problem = f'the {what} "{name}" starts with "{RESERVED}", which is reserved for shared skills'
         raise BadInputError(problem, fix="choose another name")
@@ -47,14 +48,37 @@ def check_not_reserved(what: str, name: str) -> None:
 class Sharing:
     """The shared skills of one tenant."""
 
-    def __init__(self, rows: GraphRows, recaller: Recaller, settings: GraphSettings) -> None:
-        self._rows, self._recaller, self._settings = rows, recaller, settings
+    def __init__(self, recaller: Recaller) -> None:
+        self._recaller, self._rows, self._settings = recaller, recaller.rows, recaller.settings
 
     def promote(self, change: Change, user: int, skills: Mapping[int, Float32Array]) -> list[int]:
         """Share those of a user's skills that enough users have. Return the shared copies that are new."""
-        own = self._rows.skills(list(skills)) if self._settings.share_after else {}
-        found = (self._promote(change, user, own[number], skills[number]) for number in skills if number in own)
-        return [copy for copy in found if copy is not None]
+        rows, new = self._rows, list[int]()
+        own = rows.skills(list(skills)) if self._settings.share_after else {}
+        for number, skill in own.items():
+            if PRIVATE.search(skill.text) or _NAME.search(skill.text):
+                continue
+            owner = _owner_of(skill.text)
+            if copies := self._copies(owner):  # the others who have it are behind it already
+                rows.add_edges(change, [EdgeRow("OWNS", user, copies[0])])
+                rows.touch(change, copies)
+                continue
+            holders = {user: skill, **self._holders(change, skill, skills[number])}
+            if len(holders) < self._settings.share_after:
+                continue
+            (copy,) = rows.store.new_numbers(1)
+            counts = Counter(other.text for other in holders.values())
+            text = min(counts, key=lambda one: (-counts[one], one))
+            reserved = rows.nodes(change, "user", [owner])[owner]
+            rows.add_skills(change, [SkillRow(copy, reserved, text, "shared", skills[number], change.now)])
+            tools = sorted(set.intersection(*(set(one.tools) for one in holders.values())))
+            scenarios = sorted(set.intersection(*(set(one.scenarios) for one in holders.values())))
+            edges = [EdgeRow("OWNS", holder, copy) for holder in sorted(holders)]
+            edges += [EdgeRow("REQUIRES", copy, to) for to in rows.nodes(change, "tool", tools).values()]
+            edges += [EdgeRow("APPLIES_TO", copy, to) for to in rows.nodes(change, "scenario", scenarios).values()]
+            rows.add_edges(change, edges)
+            new.append(copy)
+        return new
 
     def withdraw(self, change: Change, user: int, texts: Iterable[str]) -> None:
         """Take a user away from the shared copies of these texts."""
@@ -89,30 +113,6 @@ class Sharing:
             own = np.array([skill for skill, other in texts.items() if meaning(other) == meaning(text)][:1], np.int64)
             self.promote(change, users[0], dict(zip(own.tolist(), cache.vectors(own), strict=True)))
 
-    def _promote(self, change: Change, user: int, skill: Skill, vector: Float32Array) -> int | None:
-        if PRIVATE.search(skill.text) or _NAME.search(skill.text):
-            return None
-        rows, owner = self._rows, _owner_of(skill.text)
-        if copies := self._copies(owner):  # the others who have it are behind it already
-            rows.add_edges(change, [EdgeRow("OWNS", user, copies[0])])
-            rows.touch(change, copies)
-            return None
-        holders = {user: skill, **self._holders(change, skill, vector)}
-        if len(holders) < self._settings.share_after:
-            return None
-        (copy,) = rows.store.new_numbers(1)
-        counts = Counter(other.text for other in holders.values())
-        text = min(counts, key=lambda one: (-counts[one], one))
-        number = rows.nodes(change, "user", [owner])[owner]
-        rows.add_skills(change, [SkillRow(copy, number, text, "shared", vector, change.now)])
-        tools = set.intersection(*(set(one.tools) for one in holders.values()))
-        scenarios = set.intersection(*(set(one.scenarios) for one in holders.values()))
-        edges = [EdgeRow("OWNS", holder, copy) for holder in sorted(holders)]
-        edges += [EdgeRow("REQUIRES", copy, to) for to in rows.nodes(change, "tool", sorted(tools)).values()]
-        edges += [EdgeRow("APPLIES_TO", copy, to) for to in rows.nodes(change, "scenario", sorted(scenarios)).values()]
-        rows.add_edges(change, edges)
-        return copy
-
     def _holders(self, change: Change, skill: Skill, vector: Float32Array) -> dict[int, Skill]:
         """Return the other users who have a private skill that says the same in a common scenario."""
         cache = self._recaller.cache
@@ -144,11 +144,10 @@ def _owner_of(text: str) -> str:
 class Forgetter:
     """Deletes rows of one tenant."""
 
-    def __init__(self, rows: GraphRows, recaller: Recaller, sharing: Sharing) -> None:
-        self._rows, self._recaller, self._sharing = rows, recaller, sharing
+    def __init__(self, recaller: Recaller) -> None:
+        self._recaller, self._rows, self._sharing = recaller, recaller.rows, Sharing(recaller)
 
     def forget(self, user: str) -> Counts:
-        """Delete the rows of a user."""
         if (number := self._rows.find("user", user)) is None:
             return {}
         with self._recaller.writing() as change:
@@ -172,6 +171,7 @@ class Forgetter:
         return total
 
     def _erase(self, change: Change, owner: int, skills: set[int], version: int | None) -> Counts:
+        """Delete versions, skills that have no version left, and the texts of trajectories that told them."""
         versions, trips = self._rows.store.read(
             Select("version", ("number", "ordinal", "text", "valid_to"), {"owner": owner}),
             Select("trajectory", ("number", "query", "outcome"), {"user": owner}),
@@ -183,15 +183,19 @@ class Forgetter:
         texts = {text for _, _, text, _ in meant}
         said = {frozenset(terms(text)) for text in texts}
         same = [row for row in versions if row in meant or (row[3] is not None and frozenset(terms(row[2])) in said)]
-        told = [number for number, query, outcome in trips if _tells(f"{query} {outcome}", said)]
-        counts = erase_versions(self._rows, change, [(number, ordinal) for number, ordinal, *_ in same], told)
+        told = list[int]()
+        for number, query, outcome in trips:
+            words = set(terms(f"{query} {outcome}"))
+            if any(len(words & one) >= TOLD * len(one) for one in said):
+                told.append(number)
+        store, numbers = self._rows.store, sorted({number for number, *_ in same})
+        deleted = store.write(*(Delete("version", {"number": one, "ordinal": ordinal}) for one, ordinal, *_ in same))
+        left = store.read(Select("version", ("number",), {"number": Among(numbers)}, distinct=True))[0]
+        gone = sorted(set(numbers).difference(number for (number,) in left))
+        counts, _ = _delete_nodes(self._rows, change, gone, [])
+        (emptied,) = store.write(Update("trajectory", {"number": Among(told)}, {"query": "", "outcome": ""}))
         self._sharing.withdraw(change, owner, texts)
-        return counts
-
-
-def _tells(text: str, said: set[frozenset[str]]) -> bool:
-    words = set(terms(text))
-    return any(len(words & one) >= TOLD * len(one) for one in said)
+        return {**counts, "versions": sum(deleted), "trajectories": emptied}
 
 
 def forget_user(rows: GraphRows, change: Change, user: int) -> Counts:
@@ -215,21 +219,6 @@ def forget_user(rows: GraphRows, change: Change, user: int) -> Counts:
     rows.recount(change, sorted(neighbours))
     counts |= {"versions": versions_gone, "vectors": counts["vectors"] + profiles, "trajectories": trips_gone}
     return {**counts, "nodes": counts["nodes"] + users, "communities": len(states)}
-
-
-def erase_versions(
-    rows: GraphRows, change: Change, versions: Sequence[tuple[int, int]], trajectories: Sequence[int]
-) -> Counts:
-    """Delete these versions (number, ordinal), and skills that have no version left with their vectors and edges. Empty
-    the texts of these trajectories."""
-    store = rows.store
-    deleted = store.write(*(Delete("version", {"number": number, "ordinal": one}) for number, one in versions))
-    numbers = sorted({number for number, _ in versions})
-    left = store.read(Select("version", ("number",), {"number": Among(numbers)}, distinct=True))[0]
-    skills = sorted(set(numbers).difference(number for (number,) in left))
-    counts, _ = _delete_nodes(rows, change, skills, [])
-    (emptied,) = store.write(Update("trajectory", {"number": Among(trajectories)}, {"query": "", "outcome": ""}))
-    return {**counts, "versions": sum(deleted), "trajectories": emptied}
 
 
 def _delete_nodes(rows: GraphRows, change: Change, skills: list[int], others: list[int]) -> tuple[Counts, set[int]]:

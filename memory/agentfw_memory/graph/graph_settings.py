@@ -19,13 +19,11 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass
 
-from agentfw_memory.errors import BadInputError
+from ..errors import BadInputError
 
-FEWEST_SHARED = 3
-"""Minimum number of users behind a shared skill, so that it says nothing about any one of them."""
+FEWEST_SHARED = 3  # minimum number of users behind a shared skill, so that it says nothing about any one of them
 
-PATIENCE = 30.0
-"""Seconds to wait for a server, unless a setting says otherwise."""
+PATIENCE = 30.0  # seconds to wait for a server, unless a setting says otherwise
 
 Count = Annotated[int, Field(ge=0)]
 Number = Annotated[int, Field(ge=1)]

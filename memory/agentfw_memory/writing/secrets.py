@@ -105,7 +105,6 @@ def has_secret(text: str) -> bool:
 
 
 def _secrets(text: str, kinds: Collection[str]) -> Iterator[tuple[int, int, str]]:
-    """Where secrets are, and of which kind."""
     if "key" in kinds:
         yield from ((*_span(match), "key") for match in _KEY.finditer(text))
     if "password" in kinds:

@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any, Literal, Protocol, get_args
 
-from agentfw_memory.errors import SkillGraphError
-
+from ..errors import SkillGraphError
+from ..graph.records import day
 from .secrets import has_secret
 
 NEAREST = 10  # number of memories that a writer is shown
@@ -89,16 +89,13 @@ def checked(said: Said, answer: object, related: Callable[[str, str], bool]) -> 
     good, wrong = [], []
     for given in answer:
         try:
-            decision = _decision(given, said)
-            _check(decision, said, related)
+            good.append(_decision(given, said, related))
         except ValueError as error:
             wrong.append(str(error))
-        else:
-            good.append(decision)
     return [one for one in good if one.action != "NONE"], wrong
 
 
-def _decision(given: dict[str, Any], said: Said) -> Decision:
+def _decision(given: dict[str, Any], said: Said, related: Callable[[str, str], bool]) -> Decision:
     action = next((one for one in ACTIONS if one == given.get("action")), None)
     if action is None:
         raise ValueError(f"{given.get('action')!r} is no action")
@@ -112,29 +109,27 @@ def _decision(given: dict[str, Any], said: Said) -> Decision:
         except ValueError:
             raise ValueError(f"{day!r} is no date") from None
     shared, always = (given.get(name) is True for name in ("shared", "always"))
-    return Decision(action, **texts, since=since, shared=shared, always=always)
-
-
-def _check(decision: Decision, said: Said, related: Callable[[str, str], bool]) -> None:
-    if decision.action == "NONE":
-        return
+    decision = Decision(action, **texts, since=since, shared=shared, always=always)
+    if action == "NONE":
+        return decision
     evidence = _folded(decision.evidence)
     if not evidence or not any(evidence in _folded(one) for one in (*said.own, " ".join(said.own))):
         raise ValueError(f"the evidence {decision.evidence[:80]!r} wasn't said")
-    if decision.action != "DELETE":
+    if action != "DELETE":
         if not decision.text.strip() or len(decision.text) > LONGEST_TEXT:
             raise ValueError(f"there is no text to remember, or it has more than {LONGEST_TEXT:,} characters")
         if has_secret(decision.text):
             raise ValueError("the text to remember has a secret in it")
-    if decision.action == "ADD":
-        return
+    if action == "ADD":
+        return decision
     known = next((one for one in said.known if one.id == decision.id), None)
     if known is None:
         raise ValueError(f"{decision.id!r} is none of the memories that were shown")
-    if known.owner != said.user and (not known.shared or decision.action == "DELETE"):
+    if known.owner != said.user and (not known.shared or action == "DELETE"):
         raise ValueError(f"{decision.id} is {known.owner}'s")
     if not related(f"{decision.evidence} {decision.text}", known.text):
         raise ValueError(f"what was said isn't about {decision.id}")
+    return decision
 
 
 def _folded(text: str) -> str:
@@ -177,7 +172,17 @@ class ModelWriter:
         self.asked = self.characters = 0
 
     async def write(self, sayings: Sequence[Said]) -> Sequence[object]:
-        task = json.dumps({"messages": [_told(one) for one in sayings]}, ensure_ascii=False)
+        told = [
+            {
+                "date": day(said.at),
+                "user": said.user,
+                "before": [{"role": role, "text": text} for role, text in said.before],
+                "own_sentences": list(said.own),
+                "memories": [{**asdict(one), "since": day(one.since)} for one in said.known],
+            }
+            for said in sayings
+        ]
+        task = json.dumps({"messages": told}, ensure_ascii=False)
         messages = [{"role": "system", "content": self._prompt}, {"role": "user", "content": task}]
         size = sum(len(one["content"]) for one in messages)
         if self._most and self.characters + size > self._most:
@@ -196,16 +201,3 @@ class ModelWriter:
         if not isinstance(found, list) or len(found) != len(sayings):
             raise WriterError("the model answered in another form", fix="use a model with structured output")
         return found
-
-
-def _told(said: Said) -> dict[str, Any]:
-    def day(when: float) -> str:
-        return datetime.fromtimestamp(when, UTC).date().isoformat()
-
-    return {
-        "date": day(said.at),
-        "user": said.user,
-        "before": [{"role": role, "text": text} for role, text in said.before],
-        "own_sentences": list(said.own),
-        "memories": [{**asdict(one), "since": day(one.since)} for one in said.known],
-    }

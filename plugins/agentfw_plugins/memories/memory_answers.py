@@ -54,25 +54,21 @@ def stats(out: Out, found: Stats) -> None:
 
 def hits(out: Out, found: Sequence[Hit], *, why: bool, **given: Any) -> None:
     if why and found:
-        _reasons(out, found)
-    else:
+        # What each term adds to the scores, without those that add nothing to any of them.
+        terms = [name for name in found[0].why.points if any(round(hit.why.points[name], 3) for hit in found)]
+        rows = []
         for hit in found:
-            out.line(f"{hit.score:6.3f}  {out.style(hit.skill.id, 'bold')}  {one_line(hit.skill.text)}")
-            about = [f"{hit.skill.visibility}, {hit.skill.owner}'s"]
-            about += [f"tools {', '.join(hit.skill.tools)}"] if hit.skill.tools else []
-            about += [f"for {', '.join(hit.skill.scenarios)}"] if hit.skill.scenarios else []
-            about += [f"{hit.skill.uses} uses, mean reward {hit.skill.utility:.2f}"] if hit.skill.uses else []
-            out.line(out.style(f"        {'; '.join(about)}", "dim"))
-
-
-def _reasons(out: Out, hits: Sequence[Hit]) -> None:
-    """Print what each term adds to the scores. Terms that add nothing to any of them are left out."""
-    terms = [name for name in hits[0].why.points if any(round(hit.why.points[name], 3) for hit in hits)]
-    rows = []
-    for hit in hits:
-        adds = [f"{hit.why.points[name]:+.3f}" if round(hit.why.points[name], 3) else "" for name in terms]
-        rows.append([hit.skill.id, one_line(hit.skill.text), f"{hit.score:.3f}", *adds, hit.why.path])
-    out.table(["skill", "text", "score", *terms, "found"], rows, right=range(2, 3 + len(terms)))
+            adds = [f"{hit.why.points[name]:+.3f}" if round(hit.why.points[name], 3) else "" for name in terms]
+            rows.append([hit.skill.id, one_line(hit.skill.text), f"{hit.score:.3f}", *adds, hit.why.path])
+        out.table(["skill", "text", "score", *terms, "found"], rows, right=range(2, 3 + len(terms)))
+        return
+    for hit in found:
+        out.line(f"{hit.score:6.3f}  {out.style(hit.skill.id, 'bold')}  {one_line(hit.skill.text)}")
+        about = [f"{hit.skill.visibility}, {hit.skill.owner}'s"]
+        about += [f"tools {', '.join(hit.skill.tools)}"] if hit.skill.tools else []
+        about += [f"for {', '.join(hit.skill.scenarios)}"] if hit.skill.scenarios else []
+        about += [f"{hit.skill.uses} uses, mean reward {hit.skill.utility:.2f}"] if hit.skill.uses else []
+        out.line(out.style(f"        {'; '.join(about)}", "dim"))
 
 
 def skill(out: Out, one: Skill, **given: Any) -> None:

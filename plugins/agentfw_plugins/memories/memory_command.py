@@ -1,7 +1,7 @@
 """`agentfw memory`: read, edit, move and clean up a skill graph, without a run.
 
 Commands that only read never create a store or a tenant: a path or name that doesn't exist is probably a typo.
-`COMMANDS` declares each command: its parameters, which call of the graph it is, and how the answer is printed.
+`_on_graph` makes a command of a call of the graph: with its parameters, and with how the answer is printed.
 
 This module is imported for `agentfw memory --help`, so each command imports what it needs.
 """
@@ -12,12 +12,12 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 from click import argument, option
@@ -31,18 +31,19 @@ from . import memory_answers as printed
 from . import translated_errors
 
 if TYPE_CHECKING:
-    from agentfw_memory import NewSkill, SkillGraph
+    from agentfw_memory import Hit, NewSkill, Skill, SkillGraph, SkillHistory, Stats
 
 _SERVERS = ("postgresql://", "postgres://")  # how the addresses of stores begin that are no files
 _LISTED = 10  # maximum number of tenants that an error names
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+Json = dict[str, Any] | None
 
 
 # Values of options
 
 
-def _object(context: click.Context, parameter: click.Parameter, value: str | None) -> dict[str, Any] | None:
+def _object(context: click.Context, parameter: click.Parameter, value: str | None) -> Json:
     if value is None:
         return None
     try:
@@ -86,9 +87,6 @@ _EMBEDDER = option(
     default="",
     help="Embedding model of a new graph. Default: the one that the graph was created with, or the best installed.",
 )
-_MAXIMUM = option(
-    "-k", type=click.IntRange(1), default=5, show_default=True, help="Maximum number of skills to return."
-)
 _SKILL = argument("skill")
 _METADATA = option("--metadata", callback=_object, metavar="JSON", help="Values to filter by, as an object.")
 _WHERE = option(
@@ -99,61 +97,185 @@ _EXPIRES = option(
 )
 
 
-@dataclass(frozen=True)
-class Subcommand:
-    """A command that calls a graph and prints the answer."""
-
-    name: str
-    help: str
-    parameters: tuple[Decorator, ...]
-    call: Callable[..., Any]
-    """Called with the graph, with what tells the progress, and with the parameters. Returns what `--json` prints."""
-    show: Callable[..., None]
-    """Called with the output, the answer and the parameters."""
-    makes: bool = False
-    """Whether a store or a tenant is created if there is none."""
-    doing: str = ""
-    """What is shown while it works."""
-    nothing: str = ""
-    """What is noted if nothing was found."""
-    asks: Callable[..., str] | None = None
-    """Returns of the parameters what is to be confirmed, as it would be typed. It can't be undone."""
+@click.group()
+def memory() -> None:
+    """Read, edit, move and clean up a skill graph."""
 
 
-def _learned(graph: SkillGraph, tell: Callable[[str], object], trajectories: Any) -> list[Any]:
-    answers: list[Any] = []
-    for number, line in enumerate(trajectories, start=1):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line.decode("utf-8-sig"))
-            reward = record.pop("reward")
-        except UnicodeDecodeError as error:
-            raise UsageError(f"line {number} is not UTF-8 text", fix="save the file as UTF-8") from error
-        except (ValueError, KeyError, AttributeError, TypeError) as error:
-            wrong = "has no reward" if isinstance(error, KeyError) else f"is not a trajectory ({error})"
-            raise UsageError(f"line {number} {wrong}", fix="write one JSON object per line, with a `reward`") from error
-        place = len(answers) + 1
-        try:
-            answers.append(graph.learn(record, reward))
-            tell(f"learning: {place:,} trajectories")
-        except ValueError as error:
-            fix = f"correct it and run the command again; the {place - 1} before it are learned and stay learned"
-            raise UsageError(f"trajectory {place}: {error}", fix=fix) from error
-    return answers
+def _on_graph(
+    show: Callable[..., None],
+    *parameters: Decorator,
+    makes: bool = False,  # whether a store or a tenant is created if there is none
+    doing: str = "",  # what is shown while it works
+    nothing: str = "",  # what is noted if nothing was found
+    asks: Callable[..., str] | None = None,
+) -> Decorator:
+    """Make a command of a function that is called with the graph and the parameters, and returns what `--json` prints.
+
+    `show` is called with the output, the answer and the parameters. `asks` returns of these what is to be confirmed, as
+    it would be typed, because it can't be undone.
+    """
+
+    def made(call: Callable[..., Any]) -> Any:
+        def command(store: str, tenant: str, out: Out, embedder: str = "", yes: bool = False, **given: Any) -> None:
+            with out.progress(doing), _opened(store, tenant, make=makes, embedder=embedder) as graph:
+                if asks is not None:
+                    words = asks(**given)
+                    question = f"{words[0].upper()}{words[1:]} in {store}, tenant {tenant}? This cannot be undone."
+                    confirm(question, yes, fix=f"agentfw memory {words} --yes")
+                answer = call(graph, **given)
+            found = {**answer, "user": ""}.values() if isinstance(answer, dict) else answer
+            if nothing and not any(found):
+                out.note(nothing.format_map(given))
+            _answered(out, answer, show, **given)
+            if asks is not None and store.startswith(_SERVERS):
+                kept = "write-ahead log, replicas and backups still hold the data until they are recycled"
+                out.note(f"the server's {kept}")
+
+        confirmed = (yes_option,) if asks else ()
+        decorators = (*parameters, *confirmed, _STORE, _TENANT, json_option)
+        decorated = reduce(lambda inner, decorator: decorator(inner), reversed(decorators), command)
+        return memory.command(call.__name__.strip("_"), help=call.__doc__)(decorated)
+
+    return made
 
 
-def _erased(graph: SkillGraph, tell: object, skills: tuple[str, ...], version: int | None) -> dict[str, Any]:
+def _answered(out: Out, answer: Any, show: Callable[..., None], **given: Any) -> None:
+    """Print an answer, as JSON if that was asked for."""
+    if not out.json:
+        show(out, answer, **given)
+    elif isinstance(answer, list):
+        out.data([asdict(one) for one in answer])
+    else:
+        out.data(answer if isinstance(answer, dict) else asdict(answer))
+
+
+@_on_graph(printed.stats)
+def stats(graph: SkillGraph) -> Stats:
+    """Show counts and the embedding model."""
+    return graph.admin.stats()
+
+
+@_on_graph(
+    printed.hits,
+    argument("query"),
+    option("--user", required=True, help="User to recall for. Only skills visible to this user are searched."),
+    option("-k", type=click.IntRange(1), default=5, show_default=True, help="Maximum number of skills to return."),
+    option("--why", is_flag=True, help="Show a table of what each term adds to the score."),
+    _WHERE,
+    nothing="no skill visible to {user} matches",
+)
+def recall(graph: SkillGraph, query: str, user: str, k: int, why: bool, where: Json) -> list[Hit]:
+    """Search for skills that match a query and a user."""
+    return graph.recall(query, user=user, k=k, where=where)
+
+
+@_on_graph(
+    printed.skill,
+    argument("text"),
+    option("--owner", required=True, help="User who owns the skill."),
+    option("--tool", "tools", multiple=True, help="Tool that the skill needs. Can be repeated."),
+    option("--scenario", "scenarios", multiple=True, help="Scenario that the skill is for. Can be repeated."),
+    option("--shared", is_flag=True, help="Make the skill visible to everybody in the tenant."),
+    _METADATA,
+    _EXPIRES,
+    _EMBEDDER,
+    makes=True,
+)
+def add(graph: SkillGraph, shared: bool, **skill: Any) -> Skill:
+    """Add a skill. Adding the same text for the same owner again changes nothing."""
+    return graph.add(visibility="shared" if shared else "private", **skill)
+
+
+@_on_graph(
+    printed.counted("forgotten"),
+    argument("user"),
+    nothing="no data of {user} was found; is the name right?",
+    asks=lambda user: f"forget {user}",
+)
+def forget(graph: SkillGraph, user: str) -> dict[str, Any]:
+    """Delete all data of a user, including history and files.
+
+    This cannot be undone.
+    """
+    return asdict(graph.forget(user))
+
+
+@_on_graph(
+    printed.skills,
+    option("--owner", required=True, help="User whose skills are listed."),
+    option("--scenario", help="Only skills for this scenario."),
+    _WHERE,
+    nothing="no skill of {owner} fits",
+)
+def list_(graph: SkillGraph, owner: str, scenario: str | None, where: Json) -> list[Skill]:
+    """List a user's skills, oldest first."""
+    return graph.skills(owner=owner, scenario=scenario, where=where)
+
+
+@_on_graph(printed.versions, _SKILL)
+def history(graph: SkillGraph, skill: str) -> SkillHistory:
+    """Show every version of a skill, also of one that has ended."""
+    return graph.history(skill)
+
+
+@_on_graph(
+    printed.skill,
+    _SKILL,
+    argument("text", required=False),
+    option("--tool", "tools", multiple=True, help="Tool that the skill needs now. Can be repeated."),
+    option("--scenario", "scenarios", multiple=True, help="Scenario that the skill is for now. Can be repeated."),
+    option("--visibility", type=click.Choice(["private", "shared"]), help="Who may see it now."),
+    _METADATA,
+    _EXPIRES,
+)
+def update(graph: SkillGraph, skill: str, tools: tuple[str, ...], scenarios: tuple[str, ...], **changes: Any) -> Skill:
+    """Start a new version of a skill. What isn't given stays as it is."""
+    return graph.update(skill, tools=tools or None, scenarios=scenarios or None, **changes)
+
+
+@_on_graph(printed.said("{skill} retired; `agentfw memory delete {skill}` deletes its text too"), _SKILL)
+def retire(graph: SkillGraph, skill: str) -> dict[str, Any]:
+    """End a skill. It is no longer recalled, and its history stays."""
+    graph.retire(skill)
+    return {"retired": skill}
+
+
+@_on_graph(
+    printed.counted("deleted"),
+    argument("skills", nargs=-1, required=True),
+    option("--version", type=int, help="Delete only this past version of one skill, as `history` numbers it."),
+    nothing="there is nothing with this id; it may be deleted already",
+    asks=lambda skills, version: f"delete {' '.join(skills)}" + ("" if version is None else f" --version {version}"),
+)
+def delete(graph: SkillGraph, skills: tuple[str, ...], version: int | None) -> dict[str, Any]:
+    """Delete skills for good, by their ids, with their history and all bytes on disk.
+
+    This cannot be undone.
+    """
     return {name: count for name, count in asdict(graph.delete(*skills, version=version)).items() if name != "user"}
 
 
-def _prepared(graph: SkillGraph, tell: object) -> dict[str, Any]:
+@_on_graph(printed.prepared, doing="preparing")
+def prepare(graph: SkillGraph) -> dict[str, Any]:
+    """Compute what speeds up the first recall, and save it.
+
+    For a tenant on PostgreSQL with more than 200,000 skills, this creates the search indexes, finds the communities
+    and counts common words. Run it after large imports, and every night where much is added.
+    """
     graph.prepare()
     found = graph.admin.stats()
     return {"skills": found.nodes.get("skill", 0), "communities": found.communities}
 
 
-def _exported(graph: SkillGraph, tell: object, path: Path, skills: bool) -> dict[str, Any]:
+@_on_graph(
+    printed.exported,
+    argument("path", type=click.Path(path_type=Path)),
+    option("--skills", is_flag=True, help="Write each reviewed skill as a folder with a SKILL.md."),
+    doing="exporting",
+)
+def export(graph: SkillGraph, path: Path, skills: bool) -> dict[str, Any]:
+    """Export all rows, history and vectors included, as JSON lines. With --skills, write a folder of Agent Skills."""
     from agentfw_memory.graph.exchange.skill_folders import is_reviewed, write_skill_folders
 
     try:
@@ -168,208 +290,51 @@ def _exported(graph: SkillGraph, tell: object, path: Path, skills: bool) -> dict
         raise UsageError(f"can't write {path}: {error.strerror}", fix="choose another path") from error
 
 
-def _reviewed(graph: SkillGraph, tell: object, skills: tuple[str, ...]) -> list[Any]:
+@_on_graph(printed.skills, argument("skills", nargs=-1, required=True))
+def review(graph: SkillGraph, skills: tuple[str, ...]) -> list[Skill]:
+    """Say that you have read skills as they are now, so that `export --skills` writes them."""
     from agentfw_memory.graph.exchange.skill_folders import review_mark
 
     found = [graph.get(skill) for skill in skills]
     return [graph.update(skill.id, metadata={**skill.metadata, "reviewed": review_mark(skill.text)}) for skill in found]
 
 
-COMMANDS = (
-    Subcommand(
-        "stats", "Show counts and the embedding model.", (), lambda graph, tell: graph.admin.stats(), printed.stats
-    ),
-    Subcommand(
-        "recall",
-        "Search for skills that match a query and a user.",
-        (
-            argument("query"),
-            option("--user", required=True, help="User to recall for. Only skills visible to this user are searched."),
-            _MAXIMUM,
-            option("--why", is_flag=True, help="Show a table of what each term adds to the score."),
-            _WHERE,
-        ),
-        lambda graph, tell, query, user, k, why, where: graph.recall(query, user=user, k=k, where=where),
-        printed.hits,
-        nothing="no skill visible to {user} matches",
-    ),
-    Subcommand(
-        "add",
-        "Add a skill. Adding the same text for the same owner again changes nothing.",
-        (
-            argument("text"),
-            option("--owner", required=True, help="User who owns the skill."),
-            option("--tool", "tools", multiple=True, help="Tool that the skill needs. Can be repeated."),
-            option("--scenario", "scenarios", multiple=True, help="Scenario that the skill is for. Can be repeated."),
-            option("--shared", is_flag=True, help="Make the skill visible to everybody in the tenant."),
-            _METADATA,
-            _EXPIRES,
-            _EMBEDDER,
-        ),
-        lambda graph, tell, shared, **skill: graph.add(visibility="shared" if shared else "private", **skill),
-        printed.skill,
-        makes=True,
-    ),
-    Subcommand(
-        "learn",
-        """Learn from trajectories with a reward.
+@memory.command()
+@argument("trajectories", type=click.File("rb"))
+@_EMBEDDER
+@_STORE
+@_TENANT
+@json_option
+def learn(trajectories: IO[bytes], embedder: str, store: str, tenant: str, out: Out) -> None:
+    """Learn from trajectories with a reward.
 
-        TRAJECTORIES is a file (- for stdin) with one JSON object per line:
+    TRAJECTORIES is a file (- for stdin) with one JSON object per line:
 
-        {"id": "t1", "user": "ana", "query": "move my meeting", "scenarios": ["rescheduling"], "steps": [{"action":
-        "look", "tool": "calendar", "worked": true}], "outcome": "Ana prefers mornings.", "reward": 0.9}
-        """,
-        (argument("trajectories", type=click.File("rb")), _EMBEDDER),
-        _learned,
-        printed.learned,
-        makes=True,
-        doing="learning",
-    ),
-    Subcommand(
-        "forget",
-        """Delete all data of a user, including history and files.
-
-        This cannot be undone.
-        """,
-        (argument("user"),),
-        lambda graph, tell, user: asdict(graph.forget(user)),
-        printed.counted("forgotten"),
-        nothing="no data of {user} was found; is the name right?",
-        asks=lambda user: f"forget {user}",
-    ),
-    Subcommand(
-        "list",
-        "List a user's skills, oldest first.",
-        (
-            option("--owner", required=True, help="User whose skills are listed."),
-            option("--scenario", help="Only skills for this scenario."),
-            _WHERE,
-        ),
-        lambda graph, tell, owner, scenario, where: graph.skills(owner=owner, scenario=scenario, where=where),
-        printed.skills,
-        nothing="no skill of {owner} fits",
-    ),
-    Subcommand(
-        "history",
-        "Show every version of a skill, also of one that has ended.",
-        (_SKILL,),
-        lambda graph, tell, skill: graph.history(skill),
-        printed.versions,
-    ),
-    Subcommand(
-        "update",
-        "Start a new version of a skill. What isn't given stays as it is.",
-        (
-            _SKILL,
-            argument("text", required=False),
-            option("--tool", "tools", multiple=True, help="Tool that the skill needs now. Can be repeated."),
-            option(
-                "--scenario", "scenarios", multiple=True, help="Scenario that the skill is for now. Can be repeated."
-            ),
-            option("--visibility", type=click.Choice(["private", "shared"]), help="Who may see it now."),
-            _METADATA,
-            _EXPIRES,
-        ),
-        lambda graph, tell, skill, tools, scenarios, **changes: graph.update(
-            skill, tools=tools or None, scenarios=scenarios or None, **changes
-        ),
-        printed.skill,
-    ),
-    Subcommand(
-        "retire",
-        "End a skill. It is no longer recalled, and its history stays.",
-        (_SKILL,),
-        lambda graph, tell, skill: graph.retire(skill) or {"retired": skill},
-        printed.said("{skill} retired; `agentfw memory delete {skill}` deletes its text too"),
-    ),
-    Subcommand(
-        "delete",
-        """Delete skills for good, by their ids, with their history and all bytes on disk.
-
-        This cannot be undone.
-        """,
-        (
-            argument("skills", nargs=-1, required=True),
-            option("--version", type=int, help="Delete only this past version of one skill, as `history` numbers it."),
-        ),
-        _erased,
-        printed.counted("deleted"),
-        nothing="there is nothing with this id; it may be deleted already",
-        asks=lambda skills, version: (
-            f"delete {' '.join(skills)}" + ("" if version is None else f" --version {version}")
-        ),
-    ),
-    Subcommand(
-        "prepare",
-        """Compute what speeds up the first recall, and save it.
-
-        For a tenant on PostgreSQL with more than 200,000 skills, this creates the search indexes, finds the communities
-        and counts common words. Run it after large imports, and every night where much is added.
-        """,
-        (),
-        _prepared,
-        printed.prepared,
-        doing="preparing",
-    ),
-    Subcommand(
-        "export",
-        "Export all rows, history and vectors included, as JSON lines. With --skills, write a folder of Agent Skills.",
-        (
-            argument("path", type=click.Path(path_type=Path)),
-            option("--skills", is_flag=True, help="Write each reviewed skill as a folder with a SKILL.md."),
-        ),
-        _exported,
-        printed.exported,
-        doing="exporting",
-    ),
-    Subcommand(
-        "review",
-        "Say that you have read skills as they are now, so that `export --skills` writes them.",
-        (argument("skills", nargs=-1, required=True),),
-        _reviewed,
-        printed.skills,
-    ),
-)
-
-
-@click.group()
-def memory() -> None:
-    """Read, edit, move and clean up a skill graph."""
-
-
-def _add(one: Subcommand) -> None:
-    def command(store: str, tenant: str, out: Out, embedder: str = "", yes: bool = False, **given: Any) -> None:
-        with out.progress(one.doing) as tell, _opened(store, tenant, make=one.makes, embedder=embedder) as graph:
-            if one.asks is not None:
-                words = one.asks(**given)
-                question = f"{words[0].upper()}{words[1:]} in {store}, tenant {tenant}? This cannot be undone."
-                confirm(question, yes, fix=f"agentfw memory {words} --yes")
-            answer = one.call(graph, tell, **given)
-        found = {**answer, "user": ""}.values() if isinstance(answer, dict) else answer
-        if one.nothing and not any(found):
-            out.note(one.nothing.format_map(given))
-        _answered(out, answer, one.show, **given)
-        if one.asks is not None and store.startswith(_SERVERS):
-            out.note("the server's write-ahead log, replicas and backups still hold the data until they are recycled")
-
-    yes = (yes_option,) if one.asks else ()
-    decorators = (*one.parameters, *yes, _STORE, _TENANT, json_option)
-    decorated = reduce(lambda inner, decorator: decorator(inner), reversed(decorators), command)
-    memory.command(one.name, help=one.help)(decorated)
-
-
-def _answered(out: Out, answer: Any, show: Callable[..., None], **given: Any) -> None:
-    """Print an answer, as JSON if that was asked for."""
-    if not out.json:
-        show(out, answer, **given)
-    elif isinstance(answer, list):
-        out.data([asdict(one) for one in answer])
-    else:
-        out.data(answer if isinstance(answer, dict) else asdict(answer))
-
-
-for _one in COMMANDS:
-    _add(_one)
+    {"id": "t1", "user": "ana", "query": "move my meeting", "scenarios": ["rescheduling"], "steps": [{"action":
+    "look", "tool": "calendar", "worked": true}], "outcome": "Ana prefers mornings.", "reward": 0.9}
+    """
+    answers: list[Any] = []
+    with out.progress("learning") as tell, _opened(store, tenant, make=True, embedder=embedder) as graph:
+        for number, line in enumerate(trajectories, start=1):
+            if not line.strip():
+                continue
+            try:
+                record = json.loads(line.decode("utf-8-sig"))
+                reward = record.pop("reward")
+            except UnicodeDecodeError as error:
+                raise UsageError(f"line {number} is not UTF-8 text", fix="save the file as UTF-8") from error
+            except (ValueError, KeyError, AttributeError, TypeError) as error:
+                wrong = "has no reward" if isinstance(error, KeyError) else f"is not a trajectory ({error})"
+                fix = "write one JSON object per line, with a `reward`"
+                raise UsageError(f"line {number} {wrong}", fix=fix) from error
+            place = len(answers) + 1
+            try:
+                answers.append(graph.learn(record, reward))
+                tell(f"learning: {place:,} trajectories")
+            except ValueError as error:
+                fix = f"correct it and run the command again; the {place - 1} before it are learned and stay learned"
+                raise UsageError(f"trajectory {place}: {error}", fix=fix) from error
+    _answered(out, answers, printed.learned)
 
 
 # Commands that don't open the graph of a tenant as the others do

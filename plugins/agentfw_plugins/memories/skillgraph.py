@@ -17,7 +17,7 @@ import asyncio
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from hashlib import blake2b
@@ -49,6 +49,7 @@ from agentfw_memory import (
     as_text,
     followed,
 )
+from agentfw_memory.graph.validation import storable
 from agentfw_memory.writing.kinds import says_yes
 
 from ..hooks.ledger import FILE as LEDGER
@@ -67,7 +68,6 @@ _EMBEDDED_AT_ONCE = 2  # number of texts that take no longer than a recall, whic
 _ALWAYS_SHOWN = 2  # number of wishes about every answer that are shown though nothing in the question asks for them
 _MOST_TO_FORGET = 1_000  # number of conversations whose requests to forget are kept
 _TO_FORGET = "the user asks to forget this; it goes if you ask them and their next message says yes"
-_UNKEPT = re.compile("[\x00\ud800-\udfff]")
 _SHOWN = re.compile(r"^- (s\d+): ", re.MULTILINE)
 LONGEST_ANSWER = 2_000
 """Maximum number of tokens of an answer, so that a model that never ends doesn't use up all that is allowed."""
@@ -177,17 +177,17 @@ class SkillGraphMemory(Memory):
             self._where = folder / "skills.db"
 
     def introduce(self, user: str, profile: Mapping[str, str]) -> None:
-        text = _kept("\n".join(f"{view}: {words}" for view, words in profile.items()), _LONGEST_OUTCOME)
+        text = storable("\n".join(f"{view}: {words}" for view, words in profile.items()), _LONGEST_OUTCOME)
         if not self.settings.one_list and text.strip() and self._met.get(user) != _digest(text):
             with translated_errors():
                 self.graph.set_profile(user, text)
             self._met[user] = _digest(text)
 
     async def recall(self, query: Query) -> Sequence[Recollection]:
-        text = _kept(query.text, _LONGEST_QUERY)
+        text = storable(query.text, _LONGEST_QUERY)
         if text.strip() and query.scenarios:
             # As skills begin. What people say seldom names what it is about.
-            text = _kept(f"For {' and '.join(query.scenarios)}: {text}", _LONGEST_QUERY)
+            text = storable(f"For {' and '.join(query.scenarios)}: {text}", _LONGEST_QUERY)
         if not text.strip() or query.limit < 1 or not self._graph_settings.candidates:
             return []
         user = self._owner(query.user)
@@ -204,7 +204,8 @@ class SkillGraphMemory(Memory):
         about = {skill.id: _TO_FORGET for skill in going}
         shown, most = list[Case](), min(self.settings.cases, query.limit)
         if most:
-            asked, tokens, bad = _kept(query.text, _LONGEST_QUERY), self.settings.case_tokens, self.settings.bad_cases
+            asked, tokens = storable(query.text, _LONGEST_QUERY), self.settings.case_tokens
+            bad = self.settings.bad_cases
             shown = await self._called(lambda: self.graph.cases(asked, user=user, k=most, tokens=tokens, bad=bad))
         found = []
         for hit in hits[: query.limit - len(always) - len(shown)]:
@@ -332,7 +333,6 @@ class SkillGraphMemory(Memory):
         return user
 
     async def _item(self, user: str, item: str) -> Skill:
-        """An item of this user."""
         own = {skill.id: skill for skill in await self._called(lambda: self.graph.skills(owner=self._own(user)))}
         if item not in own:
             raise UnknownNameError("item", item, list(own))
@@ -354,18 +354,19 @@ class SkillGraphMemory(Memory):
         scenarios = tuple(filter(_is_name, about or (() if heard else (episode.environment,))))
         rated = any(event.name == "feedback" and not event.data.get("metric") for event in observed)
         asked = next((one.content for one in reversed(episode.messages) if rated and one.role == "user"), "")
-        recalled = self._recalled(episode)
+        recalled, failed = self._recalled(episode), episode.failed_calls
+        calls = (call for turn in episode.turns for call in turn.calls if _is_name(call.name))
         return Trajectory(
             f"{episode.id} {mark}",
             user,
-            _kept(asked or (str(observed[0].data.get("text", "")) if observed else ""), _LONGEST_QUERY),
+            storable(asked or (str(observed[0].data.get("text", "")) if observed else ""), _LONGEST_QUERY),
             scenarios,
-            tuple(_steps(episode)),
-            _kept("\n".join(filter(None, dict.fromkeys(said))), _LONGEST_OUTCOME),
+            tuple(Step(call.name, call.name, call.id not in failed) for call in calls),
+            storable("\n".join(filter(None, dict.fromkeys(said))), _LONGEST_OUTCOME),
             tuple(skill.id for skill in recalled if _follows(episode, skill)),
             # What the user thinks of an answer is said of what was recalled for it.
             tuple(skill.id for skill in recalled) if rated else (),
-            *((_kept(text, _LONGEST_QUERY) for text in _case(episode, rated)) if self.settings.cases else ()),
+            *((storable(text, _LONGEST_QUERY) for text in _case(episode, rated)) if self.settings.cases else ()),
         )
 
     def _recalled(self, episode: Episode) -> list[Skill]:
@@ -410,13 +411,6 @@ def _line(skill: Skill) -> str:
     return " ".join(skill.text.split())
 
 
-def _steps(episode: Episode) -> Iterator[Step]:
-    """The agent's calls and whether each was carried out."""
-    failed = episode.failed_calls
-    for call in (call for turn in episode.turns for call in turn.calls if _is_name(call.name)):
-        yield Step(call.name, call.name, call.id not in failed)
-
-
 def _follows(episode: Episode, skill: Skill) -> bool:
     """Whether what the agent did, and what came of it, does what the skill asks for."""
     failed = episode.failed_calls
@@ -441,11 +435,6 @@ def _digest(text: str) -> str:
 def _is_name(text: str) -> bool:
     """A model's call can have any name; names that can't be stored are dropped."""
     return text.isprintable() and bool(text.strip()) and len(text) <= 200
-
-
-def _kept(text: str, longest: int) -> str:
-    """A text cut to the maximum length, without characters that can't be stored."""
-    return _UNKEPT.sub("\ufffd", text)[:longest]
 
 
 class ServerModel:

@@ -78,7 +78,6 @@ class StrategyHubMemory(Memory):
         return [Recollection(text) for text in self.hub(query.task).list()][: query.limit]
 
     def hub(self, task: Task) -> StrategyHub:
-        """The hub of one episode."""
         return self.hubs.hub(task.user, task.id)
 
     async def forget(self, user: str) -> Mapping[str, int]:

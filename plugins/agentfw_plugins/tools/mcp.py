@@ -17,11 +17,10 @@ from agentfw import Tool, Toolbox
 from agentfw.errors import AgentfwError, InterventionRefused, UnknownNameError, nearest
 from agentfw.request import Action
 
-from .mcp_link import Answer, Link, Lost, MCPSettings, Offered
+from .mcp_link import Link, Lost, MCPSettings, Offered
 
 if TYPE_CHECKING:
     from mcp import Client
-    from mcp.types import Prompt
 
 READ = "read_resource"  # the tool that reads resources
 _LISTED = 50  # maximum number of resources that its description names
@@ -66,11 +65,15 @@ class MCPToolbox(Toolbox):
             lines = [f"- {uri}: {about}" for uri, about in places[:_LISTED]]
             lines += [f"and {len(places) - _LISTED} more"] if len(places) > _LISTED else []
             words = "Read a resource by its address. In an address, replace {NAME} with a value.\n" + "\n".join(lines)
-            schema = {"type": "object", "properties": {"uri": {"type": "string"}}, "required": ["uri"]}
+            schema: dict[str, Any] = {"type": "object", "properties": {"uri": {"type": "string"}}, "required": ["uri"]}
             made[READ] = _MCPTool(self, READ, words, schema, _read)
         for prompt in offered.prompts:
             words = f"{prompt.description or prompt.title or prompt.name} (returns a prompt)"
-            made[prompt.name] = _MCPTool(self, prompt.name, words, _schema(prompt), _get)
+            given = prompt.arguments or []
+            texts = {one.name: {"type": "string", "description": one.description or one.name} for one in given}
+            needed = [one.name for one in given if one.required]
+            schema = {"type": "object", "properties": texts, "required": needed}
+            made[prompt.name] = _MCPTool(self, prompt.name, words, schema, _get)
         for tool in offered.tools:
             made[tool.name] = _MCPTool(self, tool.name, tool.description or "", tool.input_schema, _call)
         return made
@@ -79,14 +82,16 @@ class MCPToolbox(Toolbox):
         """Make a request for the tool of that name. Every failure is an `InterventionRefused`."""
         from mcp import MCPError
 
-        found_dead = self._link is None or self._link.over
+        tries = 1 if self._link is None or self._link.over else 2
         try:
-            try:
-                return await self._once(request)
-            except Lost as loss:
-                if loss.sent or found_dead:
-                    raise
-                return await self._once(request)
+            while True:
+                link, tries = await self._living(), tries - 1
+                await link.ready()
+                try:
+                    return await link.ask(request)
+                except Lost as loss:
+                    if loss.sent or not tries:
+                        raise
         except Lost as loss:
             known = "whether it took effect is not known" if loss.sent else "it was not made"
             raise InterventionRefused(
@@ -96,11 +101,6 @@ class MCPToolbox(Toolbox):
             raise InterventionRefused(f"{name} was refused: {error.message}") from None
         except AgentfwError as error:
             raise InterventionRefused(f"{name} can't be called: {error.message}") from None
-
-    async def _once(self, request: Callable[[Client], Awaitable[Answer]]) -> Answer:
-        link = await self._living()
-        await link.ready()
-        return await link.ask(request)
 
     async def _living(self) -> Link:
         """The connection, or a new one if it is over."""
@@ -152,13 +152,6 @@ async def _get(client: Client, name: str, arguments: dict[str, Any]) -> str:
 async def _read(client: Client, name: str, arguments: dict[str, Any]) -> str:
     found = await client.read_resource(str(arguments.get("uri", "")))
     return "\n".join(_resource(one) for one in found.contents)
-
-
-def _schema(prompt: Prompt) -> dict[str, Any]:
-    """The arguments of a prompt, which are texts, as a JSON schema."""
-    given = prompt.arguments or []
-    texts = {one.name: {"type": "string", "description": one.description or one.name} for one in given}
-    return {"type": "object", "properties": texts, "required": [one.name for one in given if one.required]}
 
 
 def unknown_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:

@@ -67,7 +67,6 @@ class MCPSettings(Settings):
 
     @property
     def server(self) -> str:
-        """Name of the server in errors."""
         return self.url or shlex.join([self.command, *self.args])
 
 
@@ -172,12 +171,33 @@ class Link:
                 self._ready.exception()  # maybe nobody waits for it
 
     async def _live(self, scope: CancelScope) -> None:
-        from mcp import Client
+        from mcp import Client, StdioServerParameters, stdio_client
 
+        settings = self.settings
+        transport: Transport
         async with AsyncExitStack() as stack:
-            transport = await self._transport(stack)
-            watched = _watched(transport, self._ended.set)
-            client = await stack.enter_async_context(Client(watched))
+            if settings.command:
+                env = {**settings.env, **self._secrets}
+                parameters = StdioServerParameters(command=settings.command, args=list(settings.args), env=env)
+                transport = stdio_client(parameters, errlog=cast(TextIO, self._stderr))
+            else:
+                import httpx2
+                from mcp.client.streamable_http import streamable_http_client
+
+                async def note(response: httpx2.Response) -> None:
+                    if response.status_code >= 400:
+                        self._status = response.status_code
+
+                token = self._secrets.get(settings.token_env)
+                http = httpx2.AsyncClient(
+                    headers={"authorization": f"Bearer {token}"} if token else {},
+                    timeout=httpx2.Timeout(settings.connect_deadline, read=None),  # calls have their own timeout
+                    event_hooks={"response": [note]},
+                    # A configured proxy can't reach a server on this machine.
+                    trust_env=urlsplit(settings.url).hostname not in ("localhost", "127.0.0.1", "::1"),
+                )
+                transport = streamable_http_client(settings.url, http_client=await stack.enter_async_context(http))
+            client = await stack.enter_async_context(Client(_watched(transport, self._ended.set)))
             can = client.server_capabilities
             offered = Offered(
                 await _listed(client.list_tools, "tools") if can.tools else (),
@@ -189,31 +209,6 @@ class Link:
             self._client = client
             self._ready.set_result(offered)
             await self._ended.wait()
-
-    async def _transport(self, stack: AsyncExitStack) -> Transport:
-        from mcp import StdioServerParameters, stdio_client
-
-        settings = self.settings
-        if settings.command:
-            env = {**settings.env, **self._secrets}
-            parameters = StdioServerParameters(command=settings.command, args=list(settings.args), env=env)
-            return stdio_client(parameters, errlog=cast(TextIO, self._stderr))
-        import httpx2
-        from mcp.client.streamable_http import streamable_http_client
-
-        async def note(response: httpx2.Response) -> None:
-            if response.status_code >= 400:
-                self._status = response.status_code
-
-        token = self._secrets.get(settings.token_env)
-        client = httpx2.AsyncClient(
-            headers={"authorization": f"Bearer {token}"} if token else {},
-            timeout=httpx2.Timeout(settings.connect_deadline, read=None),  # calls have their own timeout
-            event_hooks={"response": [note]},
-            # A configured proxy can't reach a server on this machine.
-            trust_env=urlsplit(settings.url).hostname not in ("localhost", "127.0.0.1", "::1"),
-        )
-        return streamable_http_client(settings.url, http_client=await stack.enter_async_context(client))
 
     # -- what went wrong -----------------------------------------------------------------------------------------------
 

@@ -21,8 +21,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from agentfw_memory.errors import BadInputError
-from agentfw_memory.graph.records import NewSkill, Visibility
+from ...errors import BadInputError
+from ..records import NewSkill, Visibility
 
 Record = Mapping[str, Any]
 
@@ -35,7 +35,7 @@ def read_memories(path: str | Path, *, owner: str = "") -> list[NewSkill]:
     found = []
     for where, record in _records(Path(path)):
         try:
-            found.append(_skill(record, owner))
+            found.append(new_skill(record, owner))
         except ValueError as error:
             raise BadInputError(f"{path}, {where}: {error}", fix="repair it; nothing was imported") from None
     return found
@@ -64,7 +64,8 @@ def _records(path: Path) -> Iterator[tuple[str, Record]]:
                 raise BadInputError(problem, fix="repair it; nothing was imported") from None
 
 
-def _skill(record: Any, owner: str) -> NewSkill:
+def new_skill(record: Any, owner: str) -> NewSkill:
+    """Return a record as a skill. Raises ValueError for what is wrong with it."""
     if not isinstance(record, Mapping):
         raise ValueError(f"a record is an object, not {type(record).__name__}")
     metadata = record.get("metadata") or {}

@@ -18,22 +18,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agentfw_memory.errors import BadInputError, MissingExtraError, SkillGraphError, StorageError, StoreBusyError
-from agentfw_memory.files import make_private
-from agentfw_memory.graph.recall.recall import Recaller
-from agentfw_memory.graph.records import EDGE_ENDS
-from agentfw_memory.graph.rows.graph_rows import GraphRows
-from agentfw_memory.graph.rows.row_types import digest, told_apart
-from agentfw_memory.graph.stores.store import TABLES, Change, EmbedderRecord, Insert
-from agentfw_memory.graph.validation import check_name
+from ...errors import BadInputError, MissingExtraError, SkillGraphError, StorageError, StoreBusyError
+from ...files import make_private
+from ..recall.recall import Recaller
+from ..records import EDGE_ENDS
+from ..rows.graph_rows import GraphRows
+from ..rows.row_types import digest, told_apart
+from ..stores.store import TABLES, Change, EmbedderRecord, Insert
+from ..validation import check_name
 
 if TYPE_CHECKING:
     import networkx
 
 FORMAT = "agentfw skill graph 3"
 
-Record = dict[str, Any]
-"""One exported row: plain JSON values, with the name of its table under "row"."""
+Record = dict[str, Any]  # one exported row: plain JSON values, with the name of its table under "row"
 
 # Rows come after those that they refer to. What a store makes itself is left out.
 _EXPORTED = ("node", "trajectory", "version", "live", "edge", "profile")
@@ -111,20 +110,35 @@ def _load(rows: GraphRows, change: Change, records: Iterable[Record]) -> int:
     """Add exported rows to an empty tenant and return how many there are. Raises ValueError for an invalid row, and for
     vectors of another embedder than the tenant's."""
     dimensions = count = 0
-    texts: dict[int, tuple[str, str, float]] = {}
-    """What is said of valid versions, whose rows of `live` follow later."""
+    texts: dict[int, tuple[str, str, float]] = {}  # what is said of valid versions, whose rows of `live` follow later
     for count, record in enumerate(records, start=1):
         try:
-            if count > 1:
-                _load_row(rows, change, record, dimensions, texts)
+            table = record["row"]
+            if count == 1:
+                if table != "tenant":
+                    raise ValueError("an export starts with the row of its tenant")
+                rows.store.set_head(next_number=int(record["next_number"]))
+                name, version, dimensions = record["embedder"]
+                maker, present = EmbedderRecord(str(name), str(version), int(dimensions)), rows.store.head().embedder
+                if present != maker:
+                    raise ValueError(f"its vectors were made by {maker}, those of this tenant by {present}")
                 continue
-            if record["row"] != "tenant":
-                raise ValueError("an export starts with the row of its tenant")
-            rows.store.set_head(next_number=int(record["next_number"]))
-            name, version, dimensions = record["embedder"]
-            maker, present = EmbedderRecord(str(name), str(version), int(dimensions)), rows.store.head().embedder
-            if present != maker:
-                raise ValueError(f"its vectors were made by {maker}, those of this tenant by {present}")
+            values: dict[str, Any] = {name: record[name] for name in _COLUMNS[table]}
+            if table == "version" and values["valid_to"] is None:
+                texts[values["number"]] = values["text"], values["metadata"], values["valid_from"]
+            if table == "edge" and values["kind"] not in EDGE_ENDS:
+                raise ValueError(f"unknown kind of edge {values['kind']!r}")
+            if "name" in values:
+                check_name(str(values["kind"]), values["name"])
+            if "vector" in values:
+                blob = base64.b64decode(values["vector"], validate=True)
+                if len(blob) != 4 * dimensions or not np.isfinite(vector := np.frombuffer(blob, "<f4")).all():
+                    raise ValueError(f"a vector isn't {dimensions} finite numbers")
+                values |= {"vector": vector.astype(np.float32, copy=False), "changed": change.number}
+            if table == "live":
+                text, metadata, values["valid_from"] = texts.pop(values["number"])
+                values |= {"digest": digest(told_apart(text, metadata)), "words": text}
+            rows.store.write(Insert(table, tuple(values), [tuple(values.values())]))
         except (StorageError, StoreBusyError):
             raise
         except (*_MALFORMED, *rows.store.refusals) as error:
@@ -132,29 +146,7 @@ def _load(rows: GraphRows, change: Change, records: Iterable[Record]) -> int:
     return count
 
 
-def _load_row(
-    rows: GraphRows, change: Change, record: Record, dimensions: int, texts: dict[int, tuple[str, str, float]]
-) -> None:
-    table = record["row"]
-    values: dict[str, Any] = {name: record[name] for name in _COLUMNS[table]}
-    if table == "version" and values["valid_to"] is None:
-        texts[values["number"]] = values["text"], values["metadata"], values["valid_from"]
-    if table == "edge" and values["kind"] not in EDGE_ENDS:
-        raise ValueError(f"unknown kind of edge {values['kind']!r}")
-    if "name" in values:
-        check_name(str(values["kind"]), values["name"])
-    if "vector" in values:
-        blob = base64.b64decode(values["vector"], validate=True)
-        if len(blob) != 4 * dimensions or not np.isfinite(vector := np.frombuffer(blob, "<f4")).all():
-            raise ValueError(f"a vector isn't {dimensions} finite numbers")
-        values |= {"vector": vector.astype(np.float32, copy=False), "changed": change.number}
-    if table == "live":
-        text, metadata, values["valid_from"] = texts.pop(values["number"])
-        values |= {"digest": digest(told_apart(text, metadata)), "words": text}
-    rows.store.write(Insert(table, tuple(values), [tuple(values.values())]))
-
-
-def to_networkx(rows: GraphRows, recaller: Recaller) -> networkx.MultiDiGraph[str]:
+def to_networkx(recaller: Recaller) -> networkx.MultiDiGraph[str]:
     """Return the current graph. Nodes are named like `user:ana` and `skill:s1` and carry their communities."""
     try:
         import networkx
@@ -169,7 +161,7 @@ def to_networkx(rows: GraphRows, recaller: Recaller) -> networkx.MultiDiGraph[st
         names[record["number"]] = name
         graph.add_node(name, **values, **{f"community_{level}": one for level, one in enumerate(found)})
 
-    for record in _dumped(rows):
+    for record in _dumped(recaller.rows):
         kind = record["row"]
         if kind == "node":
             add(record, f"{record['kind']}:{record['name']}", kind=record["kind"])

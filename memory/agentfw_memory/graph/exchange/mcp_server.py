@@ -12,9 +12,9 @@ from dataclasses import asdict, is_dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from agentfw_memory.errors import MissingExtraError, SkillGraphError
-from agentfw_memory.graph.records import Receipt
-from agentfw_memory.skill_graph import SkillGraph
+from ...errors import MissingExtraError, SkillGraphError
+from ...skill_graph import SkillGraph
+from ..records import Receipt
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer

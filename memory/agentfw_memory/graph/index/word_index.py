@@ -19,19 +19,17 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from math import prod
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers, grown
-from agentfw_memory.graph.rows.graph_rows import GraphRows
-from agentfw_memory.graph.stores.store import Corpus, Proposals, Sought
-from agentfw_memory.graph.text.words import terms
+from ..arrays import Bools, Floats, Integers, grown
+from ..stores.store import Corpus, Proposals
+from ..text.words import terms
 
 SHARED = 0  # the part of shared skills. A private skill is in the part of its owner's number, which is never 0
 
@@ -45,8 +43,8 @@ TYPICAL_MATCH = 1.0 / (1.0 + SATURATION)
 """What a word counts that occurs once in a text of average length, as a share of its rarity."""
 
 
-Pairs = NDArray[np.int32]
-"""Rows of a term and its count."""
+Pairs = NDArray[np.int32]  # rows of a term and its count
+Texts = Callable[[Sequence[int]], Mapping[int, str]]  # returns the texts of skills
 
 
 @dataclass
@@ -67,12 +65,10 @@ class WordIndex:
         self._names: list[str] = []
         self._uses: list[int] = []
         self._parts: dict[int, _Part] = {}
-        self._part_of = np.zeros(16, np.int64)
-        """By skill: its part plus one, or 0 if it isn't here."""
+        self._part_of = np.zeros(16, np.int64)  # by skill: its part plus one, or 0 if it isn't here
         self._texts: dict[int, Pairs] = {}
-        self.lengths = np.zeros(16)
-        """By skill: the number of its terms."""
-        self._weights = np.zeros(16, np.float32)
+        self.lengths = np.zeros(16)  # by skill: the number of its terms
+        self.scratch = np.zeros(16, np.float32)  # by skill: zeros to work with, which must be zeros afterwards
         self._rarities = np.zeros(16)
 
     def __len__(self) -> int:
@@ -134,11 +130,6 @@ class WordIndex:
         seen = {part: self._parts[part] for part in (SHARED, reader) if part is not None and part in self._parts}
         return Question(self, Counter(terms(query)), seen, allowed)
 
-    def scratch(self) -> Float32Array:
-        """Return an array by skill to work with. It holds zeros, and must do so afterwards."""
-        self._weights = grown(self._weights, len(self.lengths))
-        return self._weights
-
     def rarities(self, of: Collection[tuple[int, float]], terms: NDArray[np.int32]) -> Floats:
         """Return the rarity of each of these terms. `of` has the terms that have one; the others have 0."""
         self._rarities = grown(self._rarities, len(self._names))
@@ -158,10 +149,8 @@ def _packed(pairs: Iterable[tuple[int, int]]) -> NDArray[np.int32]:
 class Weights:
     """What the terms of a query are worth among some texts."""
 
-    rarities: dict[str, float]
-    """By term that at least one of the texts has, with the rarest first."""
-    highest: float
-    """What the query would score as a text of its own."""
+    rarities: dict[str, float]  # by term that at least one of the texts has, with the rarest first
+    highest: float  # what the query would score as a text of its own
     mean: float
     deviation: float
     """Mean and standard deviation of the scores of all the texts, estimated from how common the terms are."""
@@ -202,12 +191,10 @@ class Question:
         }
         holders = {term: sum(map(len, some)) for term, some in having.items()}
         self.count = sum(part.count for part in seen)
-        self._weights = Weights.of(asked, self.count, sum(part.length for part in seen), holders)
-        rarities = self._weights.rarities
+        self.weights = Weights.of(asked, self.count, sum(part.length for part in seen), holders)
+        rarities = self.weights.rarities
         self._found = [(numbers[term], rarity) for term, rarity in rarities.items()]
         self._holders = [(one, rarity) for term, rarity in rarities.items() for one in having[term]]
-        self.known = bool(self._found)
-        self.mean, self.deviation = self._weights.mean, self._weights.deviation
 
     def best(self, k: int) -> Integers:
         """Return up to k skills with the highest scores. Ties are in ascending order of numbers."""
@@ -232,7 +219,7 @@ class Question:
         owner, counts = owner[here], pairs[here, 1]
         saturation = SATURATION * (1.0 - LENGTH + LENGTH * relative[owner])
         scores = np.bincount(owner, weights[here] * counts / (counts + saturation), len(numbers))
-        return np.minimum(scores / self._weights.highest, 1.0)
+        return np.minimum(scores / self.weights.highest, 1.0)
 
     def _proposed(self, count: int) -> Integers:
         """Return the skills that have the rarest words of the query, at most about `count` of them."""
@@ -244,7 +231,7 @@ class Question:
         read = read[: max(1, int(np.searchsorted(ends, MATCHES_READ)))]
         if not read:
             return np.zeros(0, np.int64)
-        weights = self._index.scratch()
+        self._index.scratch = weights = grown(self._index.scratch, len(self._index.lengths))
         for numbers, rarity in read:
             weights[numbers] += rarity
         sums = []
@@ -267,54 +254,41 @@ class Question:
 
 
 class DatabaseQuestion:
-    """A query by words against what one user may see. It can be used as soon as it has taken what was found.
+    """A query by words against what one user may see. It can be used as soon as it has taken what was found. The score
+    is that of `WordIndex`. What differs is what proposes skills. A word that many shared skills have proposes none by
+    itself; skills that have several such words together are proposed instead. How common such words are is counted when
+    the graph is prepared, and that of all other words at each query."""
 
-    The score is that of `WordIndex`. What differs is what proposes skills. A word that many shared skills have proposes
-    none by itself; skills that have several such words together are proposed instead. How common such words are is
-    counted when the graph is prepared, and that of all other words at each query.
-    """
-
-    def __init__(
-        self, query: str, reader: int | None, rows: GraphRows, shared: Corpus, common: Mapping[str, int]
-    ) -> None:
+    def __init__(self, query: str, reader: int | None, texts: Texts, shared: Corpus, common: Mapping[str, int]) -> None:
         """`shared` is what is known of the texts of all shared skills, and `common` how many have each common word."""
-        self._rows, self._reader, self._shared, self._common = rows, reader, shared, common
+        self._texts_of, self.reader, self._shared, self._common = texts, reader, shared, common
         self._texts: dict[int, Counter[str]] = {}
-        self._asked = Counter(terms(query))
-        often = sorted((term for term in self._asked if term in common), key=lambda term: common[term])
-        self._together = often[:TOGETHER]
-
-    def sought(self, vector: Float32Array | None, most: int, where: Mapping[str, Any], by: str) -> Sought:
-        """Return what to search for: `most` skills by the vector, and skills with the words."""
-        asked, together = ([], []) if by == "vectors" else (list(self._asked), self._together)
-        among = None
-        if together:
-            shares = [min(1.0, self._common[term] / max(self._shared.count, 1)) for term in together]
+        self.asked = Counter(terms(query))  # the private skills with each are found
+        self.seldom = [term for term in self.asked if term not in common]  # so are the shared ones with each of these
+        often = sorted((term for term in self.asked if term in common), key=lambda term: common[term])
+        self.together = often[:TOGETHER]  # and those with all of these, among the first so many or, if None, among all
+        self.among: int | None = None
+        if self.together:
             # The index reads all that have the rarest of them. If many skills have all of them, enough of these are
             # among the first skills.
-            first = int(SPARE * SCORED / prod(shares))
-            among = first if first < self._common[together[0]] and not where else None
-        seldom = [term for term in asked if term not in self._common]
-        return Sought(self._reader, vector, most, asked, seldom, together, among, where)
+            first = int(SPARE * SCORED / prod(min(1.0, common[term] / max(shared.count, 1)) for term in self.together))
+            self.among = first if first < common[self.together[0]] else None
 
     def take(self, found: Proposals) -> None:
-        """Take what was found."""
-        asked, shared, common, mine = self._asked, self._shared, self._common, found.own_corpus
+        asked, shared, common, mine = self.asked, self._shared, self._common, found.own_corpus
         holders, own = found.holders, found.own_holders
         having = {term: common.get(term, 0) + len(holders.get(term, ())) + len(own.get(term, ())) for term in asked}
         self._own = frozenset(chain.from_iterable(own.values()))
         self._typical_own, self._typical_shared = (corpus.length / max(corpus.count, 1) for corpus in (mine, shared))
         # Shared skills were counted a while ago, and those that have the words just now.
         self.count = max(shared.count + mine.count, *having.values(), 0)
-        self._weights = Weights.of(asked, self.count, shared.length + mine.length, having)
-        self.known = bool(self._weights.rarities)
-        self.mean, self.deviation = self._weights.mean, self._weights.deviation
-        rarities, proposed = self._weights.rarities, defaultdict[int, float](float)
+        self.weights = Weights.of(asked, self.count, shared.length + mine.length, having)
+        rarities, proposed = self.weights.rarities, defaultdict[int, float](float)
         for term, numbers in chain(holders.items(), own.items()):
             for number in numbers:
                 proposed[number] += rarities[term]
         for number in found.together:
-            proposed[number] += sum(rarities[term] for term in self._together)
+            proposed[number] += sum(rarities[term] for term in self.together)
         best = sorted(proposed, key=lambda number: (-proposed[number], number))[:SCORED]
         self._proposed = np.array(best, np.int64)
 
@@ -329,7 +303,7 @@ class DatabaseQuestion:
 
     def scores(self, numbers: Integers) -> Floats:
         """Return the scores of these skills, which must be visible ones."""
-        texts, weights, found = self._read(numbers.tolist()), self._weights, np.zeros(len(numbers))
+        texts, weights, found = self._read(numbers.tolist()), self.weights, np.zeros(len(numbers))
         for place, number in enumerate(numbers.tolist()):
             counts = texts[number]
             typical = self._typical_own if number in self._own else self._typical_shared
@@ -343,13 +317,12 @@ class DatabaseQuestion:
         return np.minimum(found / weights.highest, 1.0)
 
     def know(self, texts: Mapping[int, str]) -> None:
-        """Take texts that were read anyway."""
         self._texts.update({number: Counter(terms(text)) for number, text in texts.items()})
 
     def _read(self, numbers: Sequence[int]) -> Mapping[int, Counter[str]]:
         """Return the terms of these skills and maybe of others."""
         missing = [number for number in numbers if number not in self._texts]
         if missing:
-            texts = self._rows.texts(missing)
+            texts = self._texts_of(missing)
             self.know({number: texts.get(number, "") for number in missing})
         return self._texts

@@ -11,23 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agentfw_memory.errors import BadInputError, UnknownSkillError
-from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.forgetting import check_not_reserved
-from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.recall.recall import Recaller
-from agentfw_memory.graph.records import EDGE_ENDS, EdgeKind, NewSkill, Skill
-from agentfw_memory.graph.rows.graph_rows import GraphRows
-from agentfw_memory.graph.rows.row_types import EdgeRow, SkillRow, told_apart
-from agentfw_memory.graph.stores.store import Change, Delete, Insert, Update
-from agentfw_memory.graph.validation import (
-    check_metadata,
-    check_name,
-    check_names,
-    check_number,
-    check_skill,
-    check_text,
-)
+from ...errors import BadInputError, UnknownSkillError
+from ..arrays import Float32Array
+from ..forgetting import check_user
+from ..recall.recall import Recaller
+from ..records import EDGE_ENDS, EdgeKind, NewSkill, NodeKind, Skill
+from ..rows.row_types import EdgeRow, SkillRow, told_apart
+from ..stores.store import Change, Delete, Insert, Update
+from ..validation import check_metadata, check_name, check_names, check_number, check_skill, check_text
 
 CONNECTED: tuple[EdgeKind, ...] = ("REQUIRES", "APPLIES_TO", "TRIGGERS", "COMPLEMENTS", "CONFLICTS")
 """The edges that a caller may add. OWNS comes with a skill and EXECUTED with a trajectory."""
@@ -36,11 +27,21 @@ CONNECTED: tuple[EdgeKind, ...] = ("REQUIRES", "APPLIES_TO", "TRIGGERS", "COMPLE
 class Editor:
     """Edits the skills of one tenant."""
 
-    def __init__(self, rows: GraphRows, recaller: Recaller, settings: GraphSettings) -> None:
-        self._rows, self._recaller, self._settings = rows, recaller, settings
+    def __init__(self, recaller: Recaller) -> None:
+        self._recaller, self._rows, self._settings = recaller, recaller.rows, recaller.settings
 
     def add(self, skills: Iterable[NewSkill]) -> list[Skill]:
-        wanted = [self._checked(skill) for skill in skills]
+        wanted = []
+        for skill in skills:
+            check_user("owner", skill.owner)
+            check_text("skill", skill.text, self._settings.longest_text)
+            _check_visibility(skill.visibility)
+            for what in ("valid_from", "expires_at"):
+                if (when := getattr(skill, what)) is not None:
+                    check_number(what, when)
+            check_metadata(skill.metadata)
+            tools, scenarios = check_names("tool", skill.tools), check_names("scenario", skill.scenarios)
+            wanted.append(replace(skill, tools=tools, scenarios=scenarios))
         if not wanted:
             return []
         vectors = self._recaller.embed([skill.text for skill in wanted])
@@ -113,7 +114,7 @@ class Editor:
         self,
         skill: str,
         changes: Mapping[str, Any],
-        names: Mapping[str, Iterable[str]],
+        names: Mapping[NodeKind, Iterable[str]],
         valid_from: float | None,
         expires_at: float | None,
     ) -> Skill:
@@ -137,12 +138,24 @@ class Editor:
                 given["expires_at"] = None if expires_at == math.inf else check_number("expires_at", expires_at)
             after = replace(before, **given)
             if replace(after, expires_at=before.expires_at) != before:
-                self._replace(change, own, after, new_vector, when)
+                owner = self._rows.nodes(change, "user", [after.owner])[after.owner]
+                metadata = check_metadata(after.metadata)
+                pair = owner, told_apart(after.text, metadata)
+                twin = self._rows.twins([pair]).get(pair, own)
+                if twin != own:
+                    raise BadInputError(f"{after.owner} already has this text as s{twin}", fix=f"retire s{own} instead")
+                vector = self._recaller.embed([after.text])[0] if new_vector is None else new_vector
+                row = SkillRow(own, owner, after.text, after.visibility, vector, when, metadata, after.expires_at)
+                self._rows.replace_skill(change, row)
             elif after != before:
-                now = {"number": own, "valid_to": None}
-                self._rows.store.write(Update("version", now, {"expires_at": after.expires_at}))
+                current = {"number": own, "valid_to": None}
+                self._rows.store.write(Update("version", current, {"expires_at": after.expires_at}))
             for kind, some in checked.items():
-                self._rename(change, own, "REQUIRES" if kind == "tool" else "APPLIES_TO", some)
+                edge: EdgeKind = "REQUIRES" if kind == "tool" else "APPLIES_TO"
+                wanted = set(self._rows.nodes(change, kind, some).values())
+                now = {row.target for row in self._rows.edge_rows(own) if row.kind == edge and row.source == own}
+                self._rows.end_edges(change, [EdgeRow(edge, own, target) for target in sorted(now - wanted)])
+                self._rows.add_edges(change, [EdgeRow(edge, own, target) for target in sorted(wanted - now)])
             self._rows.touch(change, [own])
             return self.current(own)
 
@@ -152,21 +165,32 @@ class Editor:
             self.current(own)
             self._rows.end_skills(change, [own])
 
-    def connect(self, source: str, kind: str, target: str, weight: float) -> None:
-        """Add an edge, or change the weight of an existing one."""
+    def connect(self, source: str, kind: str, target: str, weight: float = 1.0, *, end: bool = False) -> bool:
+        """Add an edge, or change the weight of an existing one, or `end` it. Return whether something changed."""
         if check_number("weight", weight) <= 0:
             raise BadInputError(f"invalid weight of an edge: {weight}", fix="pass a weight above 0, or use disconnect")
         with self._rows.writing() as change:
-            edge = self._edge(change, source, kind, target)._replace(weight=float(weight))
-            self._rows.add_edges(change, [edge])
-            self._touch_ends(change, edge)
-
-    def disconnect(self, source: str, kind: str, target: str) -> bool:
-        with self._rows.writing() as change:
-            edge = self._edge(change, source, kind, target)
-            ended = self._rows.end_edges(change, [edge])
-            self._touch_ends(change, edge)
-            return bool(ended)
+            known = next((name for name in CONNECTED if name == kind), None)
+            if known is None:
+                problem = "is added automatically" if kind in EDGE_ENDS else "is not a kind of edge"
+                raise BadInputError(f'"{kind}" {problem}', fix=f"use one of {', '.join(CONNECTED)}")
+            ends, skills = list[int](), list[int]()
+            for what, name in zip(EDGE_ENDS[known], (source, target), strict=True):
+                if what == "skill":
+                    ends.append(check_skill(name))
+                    skills.append(ends[-1])
+                    self.current(ends[-1])
+                else:
+                    ends.append(self._rows.nodes(change, what, [check_name(what, name)])[name])
+            one, other = sorted(ends) if known in ("COMPLEMENTS", "CONFLICTS") else ends
+            if one == other:
+                raise BadInputError(f"{source} can't be connected with itself", fix="pass two different skills")
+            if end:
+                changed = self._rows.end_edges(change, [EdgeRow(known, one, other)])
+            else:
+                changed = self._rows.add_edges(change, [EdgeRow(known, one, other, float(weight))])
+            self._rows.touch(change, skills)
+            return bool(changed)
 
     def set_profile(self, user: str, text: str) -> None:
         check_name("user", user)
@@ -187,63 +211,12 @@ class Editor:
             raise UnknownSkillError(f"s{own}")
         return found[own]
 
-    def _checked(self, skill: NewSkill) -> NewSkill:
-        check_name("owner", skill.owner)
-        check_not_reserved("owner", skill.owner)
-        check_text("skill", skill.text, self._settings.longest_text)
-        _check_visibility(skill.visibility)
-        for what in ("valid_from", "expires_at"):
-            if (when := getattr(skill, what)) is not None:
-                check_number(what, when)
-        check_metadata(skill.metadata)
-        tools, scenarios = check_names("tool", skill.tools), check_names("scenario", skill.scenarios)
-        return replace(skill, tools=tools, scenarios=scenarios)
-
     def _valid_from(self, given: float | None, change: Change) -> float:
         if given is None:
             return change.now
         if check_number("valid_from", given) > change.now:
             raise BadInputError(f"valid_from {given} is in the future", fix="pass a time in the past, or none")
         return float(given)
-
-    def _replace(self, change: Change, own: int, after: Skill, new_vector: Float32Array | None, when: float) -> None:
-        owner = self._rows.nodes(change, "user", [after.owner])[after.owner]
-        metadata = check_metadata(after.metadata)
-        pair = owner, told_apart(after.text, metadata)
-        twin = self._rows.twins([pair]).get(pair, own)
-        if twin != own:
-            raise BadInputError(f"{after.owner} already has this text as s{twin}", fix=f"retire s{own} instead")
-        vector = self._recaller.embed([after.text])[0] if new_vector is None else new_vector
-        row = SkillRow(own, owner, after.text, after.visibility, vector, when, metadata, after.expires_at)
-        self._rows.replace_skill(change, row)
-
-    def _rename(self, change: Change, own: int, kind: EdgeKind, names: tuple[str, ...]) -> None:
-        """Replace the tools or scenarios of a skill."""
-        wanted = set(self._rows.nodes(change, EDGE_ENDS[kind][1], names).values())
-        now = {edge.target for edge in self._rows.edge_rows(own) if edge.kind == kind and edge.source == own}
-        self._rows.end_edges(change, [EdgeRow(kind, own, target) for target in sorted(now - wanted)])
-        self._rows.add_edges(change, [EdgeRow(kind, own, target) for target in sorted(wanted - now)])
-
-    def _edge(self, change: Change, source: str, kind: str, target: str) -> EdgeRow:
-        known = next((name for name in CONNECTED if name == kind), None)
-        if known is None:
-            problem = "is added automatically" if kind in EDGE_ENDS else "is not a kind of edge"
-            raise BadInputError(f'"{kind}" {problem}', fix=f"use one of {', '.join(CONNECTED)}")
-        ends = []
-        for what, name in zip(EDGE_ENDS[known], (source, target), strict=True):
-            if what == "skill":
-                ends.append(check_skill(name))
-                self.current(ends[-1])
-            else:
-                ends.append(self._rows.nodes(change, what, [check_name(what, name)])[name])
-        one, other = sorted(ends) if known in ("COMPLEMENTS", "CONFLICTS") else ends
-        if one == other:
-            raise BadInputError(f"{source} can't be connected with itself", fix="pass two different skills")
-        return EdgeRow(known, one, other)
-
-    def _touch_ends(self, change: Change, edge: EdgeRow) -> None:
-        ends = zip(EDGE_ENDS[edge.kind], (edge.source, edge.target), strict=True)
-        self._rows.touch(change, [end for what, end in ends if what == "skill"])
 
 
 def _check_visibility(visibility: str) -> None:

@@ -21,14 +21,13 @@ from dataclasses import dataclass
 from textwrap import shorten
 from typing import Any
 
-from agentfw_memory.errors import BadInputError
-from agentfw_memory.graph.records import Hit, NewSkill
-from agentfw_memory.writing.secrets import has_secret
+from ...errors import BadInputError
+from ...writing.secrets import has_secret
+from ..records import Hit, NewSkill
 
 NEW_SKILLS = 3  # default maximum of new skills, as in the flat skill lists that the parpo-psgm paper compares with
 MAXIMUM_CLAUSE_LENGTH = 120
-CASES: Mapping[str, Any] = {"case": {"$exists": True}}
-"""The filter by which cases are recalled."""
+CASES: Mapping[str, Any] = {"case": {"$exists": True}}  # the filter by which cases are recalled
 GOOD = 0.5  # verdict from which on an answer is shown as one to copy
 LETTERS = 4  # characters of a token, where nothing counts tokens
 

@@ -7,31 +7,27 @@ transaction. Nothing is deleted before it is confirmed, and secrets are never wr
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
-from agentfw_memory.errors import BadInputError
-from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.forgetting import check_not_reserved
-from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.learning.editing import Editor
-from agentfw_memory.graph.recall.recall import EVERY_ANSWER, Recaller
-from agentfw_memory.graph.records import EdgeKind, Heard, NewSkill, Skill, Visibility
-from agentfw_memory.graph.rows.graph_rows import GraphRows
-from agentfw_memory.graph.rows.row_types import EdgeRow
-from agentfw_memory.graph.stores.store import Change
-from agentfw_memory.graph.text.words import terms
-from agentfw_memory.graph.validation import check_name, check_number, check_skill
-from agentfw_memory.writing.kinds import kinds_of, may_ask_to_forget
-from agentfw_memory.writing.own_words import own_words
-from agentfw_memory.writing.secrets import has_secret
-from agentfw_memory.writing.writer import NEAREST, Decision, KnownMemory, Said, Writer, checked
+from ...errors import BadInputError
+from ...writing.kinds import kinds_of, may_ask_to_forget, own_words
+from ...writing.secrets import has_secret
+from ...writing.writer import NEAREST, Decision, KnownMemory, Said, Writer, checked
+from ..arrays import Float32Array
+from ..forgetting import check_user
+from ..recall.recall import EVERY_ANSWER, Recaller
+from ..records import EdgeKind, Heard, NewSkill, Skill, Visibility
+from ..rows.row_types import EdgeRow
+from ..stores.store import Change
+from ..text.words import terms
+from ..validation import check_name, check_number, check_skill, storable
+from .editing import Editor
 
 MOST_KEPT = 20  # maximum number of things that are kept of one message
 TURNS_BEFORE = 6  # number of turns of a conversation that a writer is shown
@@ -41,7 +37,6 @@ NEARLY_THE_SAME = 0.85
 """Similarity from which on two sayings are about the same thing though neither is called a correction."""
 CORRECTED = 0.45  # minimum similarity of a correction to what it corrects, unless that was said just before
 TO_FORGET = 0.6  # share of the best score from which on a memory counts as what the user asked to forget
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +56,14 @@ class Saying:
 class Hearer:
     """Hears for one tenant."""
 
-    def __init__(
-        self, rows: GraphRows, recaller: Recaller, editor: Editor, settings: GraphSettings, writer: Writer | None
-    ) -> None:
-        self._rows, self._recaller, self._editor = rows, recaller, editor
-        self._settings, self.writer = settings, writer
+    def __init__(self, recaller: Recaller, editor: Editor, writer: Writer | None) -> None:
+        self._recaller, self._rows, self._settings = recaller, recaller.rows, recaller.settings
+        self._editor, self.writer = editor, writer
         self._before: OrderedDict[tuple[str, str], deque[tuple[str, str]]] = OrderedDict()
 
     def said(self, saying: Saying) -> Said | None:
         """Return what a writer is asked, or None if there is nothing to decide."""
-        check_name("user", saying.user)
-        check_not_reserved("user", saying.user)
+        check_user("user", saying.user)
         if saying.conversation:
             check_name("conversation", saying.conversation)
         if not isinstance(saying.text, str):
@@ -84,8 +76,18 @@ class Hearer:
             return None
         longest = self._settings.longest_text
         said = [one for one in own_words(saying.text) if not has_secret(one)]
-        own = tuple(_UNSTORABLE.sub("\ufffd", one)[:longest] for one in said)
-        before = self._turns(saying) if saying.conversation else ()
+        own = tuple(storable(one, longest) for one in said)
+        before: tuple[tuple[str, str], ...] = ()
+        if saying.conversation:
+            turns = self._before.setdefault((saying.user, saying.conversation), deque(maxlen=TURNS_BEFORE))
+            self._before.move_to_end((saying.user, saying.conversation))
+            if len(self._before) > CONVERSATIONS:
+                self._before.popitem(last=False)
+            if saying.answer_to:
+                turns.append(("assistant", saying.answer_to[:1_000]))
+            before = tuple(turns)
+            if not has_secret(text := saying.text[:1_000]):
+                turns.append(("user", text))
         if not own:
             return None
         hits = []
@@ -98,7 +100,6 @@ class Hearer:
         return Said(saying.text, saying.user, at, before, known, own)
 
     def hear(self, saying: Saying) -> Heard:
-        """Write down what was said without asking a writer."""
         return self.write(saying, self.said(saying))
 
     def write(self, saying: Saying, said: Said | None, answer: object = None, problem: str = "") -> Heard:
@@ -125,7 +126,17 @@ class Hearer:
                 return Heard(saying.id, known_already=True)
             self._recaller.focus(saying.user, (), vectors)
             written = [self._carry_out(change, saying, said, *one) for one in zip(wanted, vectors, strict=True)]
-            self._note(change, saying, name, written)
+            # They are noted as said in this conversation and message, instead of where they were said before.
+            ends: dict[EdgeKind, Iterable[int]] = {}
+            if saying.conversation:
+                ends["SAID_IN"] = self._rows.nodes(change, "conversation", [saying.conversation]).values()
+            if name:
+                ends["SAID_AS"] = self._rows.nodes(change, "saying", [name]).values()
+            said_now = dict.fromkeys(written)
+            for one in said_now:
+                self._rows.end_edges(change, [row for row in self._rows.edge_rows(one) if row.kind == "SAID_IN"])
+            edges = [EdgeRow(kind, one, node) for one in said_now for kind, some in ends.items() for node in some]
+            self._rows.add_edges(change, edges)
             if always := [one for one, decision in zip(written, wanted, strict=True) if decision.always]:
                 fact = f"{saying.user.casefold()}: {EVERY_ANSWER}"
                 node = self._rows.nodes(change, "fact", [fact])[fact]
@@ -196,15 +207,18 @@ class Hearer:
             older = self._older(saying, vector, decision.id == "corrects")
         added = check_skill(self._editor.write(change, [new], vector[np.newaxis])[0].id)
         if older is not None and older != added:
-            self._state_the_same(change, owner, older, added)
+            # Both state the same fact, by which the newer one comes first and the older one is marked.
+            facts = [name for name in self._rows.facts(older) if not name.endswith(EVERY_ANSWER)]
+            fact = facts[0] if facts else f"{owner.casefold()}: s{older}"
+            node = self._rows.nodes(change, "fact", [fact])[fact]
+            self._rows.add_edges(change, [EdgeRow("STATES", one, node) for one in (older, added)])
+            self._rows.touch(change, [older, added])
         return added
 
     def _older(self, saying: Saying, vector: Float32Array, corrects: bool) -> int | None:
-        """Return the older skill that a new saying is about, by the same person or shared by another.
-
-        A correction is about the most similar one, or about the one just before it in its conversation. Any other
-        saying is about an older one only if both are nearly the same text.
-        """
+        """Return the older skill that a new saying is about, by the same person or shared by another. A correction is
+        about the most similar one, or about the one just before it in its conversation. Any other saying is about an
+        older one only if both are nearly the same text."""
         cache = self._recaller.cache
         own = cache.private_skills(self._rows.find("user", saying.user))
         found, similarity = cache.index.search(vector, 1, own)
@@ -219,39 +233,6 @@ class Hearer:
         before = [] if talk is None else [edge.source for edge in self._rows.edge_rows(talk) if edge.kind == "SAID_IN"]
         by_user = [one for one, skill in self._rows.skills(before).items() if skill.owner == saying.user]
         return by_user[-1] if by_user else None
-
-    def _state_the_same(self, change: Change, owner: str, older: int, newer: int) -> None:
-        """Connect two skills to one node, by which the newer one comes first and the older one is marked."""
-        known = [name for name in self._rows.facts(older) if not name.endswith(EVERY_ANSWER)]
-        name = known[0] if known else f"{owner.casefold()}: s{older}"
-        node = self._rows.nodes(change, "fact", [name])[name]
-        self._rows.add_edges(change, [EdgeRow("STATES", one, node) for one in (older, newer)])
-        self._rows.touch(change, [older, newer])
-
-    def _note(self, change: Change, saying: Saying, name: str, written: Sequence[int]) -> None:
-        """Note in which conversation and message skills were said, instead of where they were said before."""
-        for number in dict.fromkeys(written):
-            known = self._rows.edge_rows(number)
-            self._rows.end_edges(change, [row for row in known if row.kind == "SAID_IN"])
-        talk = self._rows.nodes(change, "conversation", filter(None, [saying.conversation])).values()
-        message = self._rows.nodes(change, "saying", filter(None, [name])).values()
-        ends: list[tuple[EdgeKind, int]] = [("SAID_IN", node) for node in talk]
-        ends += [("SAID_AS", node) for node in message]
-        edges = [EdgeRow(kind, one, node) for one in dict.fromkeys(written) for kind, node in ends]
-        self._rows.add_edges(change, edges)
-
-    def _turns(self, saying: Saying) -> tuple[tuple[str, str], ...]:
-        """Return the turns before a message, and note it."""
-        turns = self._before.setdefault((saying.user, saying.conversation), deque(maxlen=TURNS_BEFORE))
-        self._before.move_to_end((saying.user, saying.conversation))
-        if len(self._before) > CONVERSATIONS:
-            self._before.popitem(last=False)
-        if saying.answer_to:
-            turns.append(("assistant", saying.answer_to[:1_000]))
-        before = tuple(turns)
-        if not has_secret(text := saying.text[:1_000]):
-            turns.append(("user", text))
-        return before
 
     def _was_heard(self, saying: Saying) -> bool:
         name = _name(saying)

@@ -13,22 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from agentfw_memory.errors import BadInputError
-from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.forgetting import Sharing, check_not_reserved
-from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.learning.editing import Editor
-from agentfw_memory.graph.learning.extraction import Extractor, SkillDraft, Step, Trajectory, case_of, extract
-from agentfw_memory.graph.recall.recall import Recaller
-from agentfw_memory.graph.records import Learned, NewSkill, Use, Visibility, skill_number
-from agentfw_memory.graph.rows.graph_rows import GraphRows
-from agentfw_memory.graph.rows.row_types import EdgeRow
-from agentfw_memory.graph.stores.store import Change
-from agentfw_memory.graph.text.words import meaning
-from agentfw_memory.graph.validation import check_name, check_names, check_number, check_text
-from agentfw_memory.writing.kinds import kinds_of
-from agentfw_memory.writing.own_words import own_words
-from agentfw_memory.writing.secrets import has_secret
+from ...errors import BadInputError
+from ...writing.kinds import kinds_of, own_words
+from ...writing.secrets import has_secret
+from ..arrays import Float32Array
+from ..forgetting import Sharing, check_user
+from ..recall.recall import CASES, Recaller
+from ..records import Learned, NewSkill, Use, Visibility, skill_number
+from ..rows.row_types import EdgeRow
+from ..stores.store import Change
+from ..text.words import meaning
+from ..validation import check_name, check_names, check_number, check_skill, check_text
+from .editing import Editor
+from .extraction import Extractor, SkillDraft, Step, Trajectory, case_of, extract
 
 LONGEST_DRAFT = 20_000
 """Maximum number of characters of a skill that an extractor writes. A model that writes more has gone astray."""
@@ -38,32 +35,33 @@ LONGEST_DRAFT = 20_000
 class Placed:
     """What became of the drafts of one trajectory."""
 
-    added: dict[int, Float32Array] = field(default_factory=dict)
-    """New skills, with their vectors."""
-    merged: list[int] = field(default_factory=list)
-    """Existing skills that said the same."""
+    added: dict[int, Float32Array] = field(default_factory=dict)  # new skills, with their vectors
+    merged: list[int] = field(default_factory=list)  # existing skills that said the same
     updated: dict[int, Float32Array] = field(default_factory=dict)
     """Existing wishes that got a newest version, with their vectors."""
-    ended: list[int] = field(default_factory=list)
-    """Wishes in place of which another one got a newest version."""
+    ended: list[int] = field(default_factory=list)  # wishes in place of which another one got a newest version
     unsaid: list[str] = field(default_factory=list)
     """Texts that no longer hold, because their wish was updated or ended."""
-    wishes: set[int] = field(default_factory=set)
-    """Those of the skills above that are wishes of this trajectory."""
+    wishes: set[int] = field(default_factory=set)  # those of the skills above that are wishes of this trajectory
 
 
 class Learner:
     """Learns for one tenant."""
 
-    def __init__(
-        self, rows: GraphRows, recaller: Recaller, editor: Editor, settings: GraphSettings, extractor: Extractor | None
-    ) -> None:
-        self._rows, self._recaller, self._editor = rows, recaller, editor
-        self._settings, self._extractor = settings, extractor or self._as_said
-        self._sharing = Sharing(rows, recaller, settings)
+    def __init__(self, recaller: Recaller, editor: Editor, extractor: Extractor | None) -> None:
+        self._recaller, self._rows, self._settings = recaller, recaller.rows, recaller.settings
+        self._editor, self._extractor, self._sharing = editor, extractor or self._as_said, Sharing(recaller)
 
     def learn(self, given: Trajectory | Mapping[str, Any], reward: float) -> Learned:
-        trajectory = self._checked(as_trajectory(given))
+        trajectory = as_trajectory(given)
+        check_name("trajectory", trajectory.id)
+        check_user("user", trajectory.user)
+        for what in ("query", "outcome", "answer", "corrected"):
+            if text := getattr(trajectory, what):
+                check_text(what, text, self._settings.longest_text)
+        check_names("skill", trajectory.skills)
+        check_names("skill", trajectory.shown)
+        trajectory = replace(trajectory, scenarios=check_names("scenario", trajectory.scenarios))
         worth = check_number("reward", reward)
         if not self._settings.evolve:
             return Learned(trajectory.id)
@@ -80,7 +78,7 @@ class Learner:
             learned = self._write(change, trajectory, worth, drafts, vectors)
             if not cases:
                 return learned
-            self._recaller.note_cases(change)
+            self._rows.nodes(change, "case", [CASES])  # other recalls have to leave them out from now on
             return replace(learned, cases=tuple(one.id for one in self._editor.write(change, cases, asked)))
 
     def _write(
@@ -129,22 +127,39 @@ class Learner:
         )
 
     def _place(self, change: Change, owner: str, drafts: Sequence[SkillDraft], vectors: Float32Array) -> Placed:
-        """Write the drafts of one trajectory among the skills that its user already has.
-
-        A draft with a similar vector and the same meaning word by word is merged into the existing skill. Similar
-        vectors alone are not enough, because opposites have them too: then a wish becomes the newest version.
-        """
-        user = self._rows.nodes(change, "user", [owner])[owner]
-        placed = Placed()
+        """Write the drafts of one trajectory among the skills that its user already has. A draft with a similar vector
+        and the same meaning word by word is merged into the existing skill. Similar vectors alone are not enough,
+        because opposites have them too: then a wish becomes the newest version."""
+        rows, settings, placed = self._rows, self._settings, Placed()
+        user = rows.nodes(change, "user", [owner])[owner]
         for draft, vector in zip(drafts, vectors, strict=True):
-            newest_wins = draft.wish and self._settings.newest_wins
-            alike = self._most_similar(user, vector, placed)
-            if alike is not None and meaning(self._rows.texts([alike])[alike]) == meaning(draft.text):
-                skill = self._merge(change, alike, draft, placed)
-            elif alike is not None and newest_wins and alike not in placed.added and alike not in placed.updated:
-                skill = self._update(change, user, alike, draft, vector, placed)
+            alike, same = self._most_similar(user, vector, placed), None
+            if alike is not None and meaning(rows.texts([alike])[alike]) == meaning(draft.text):
+                skill = same = alike
+            elif alike is None or not (draft.wish and settings.newest_wins) or alike in placed.added | placed.updated:
+                visibility: Visibility = "shared" if settings.share_learned else "private"
+                new = NewSkill(owner, draft.text, draft.tools, draft.scenarios, visibility)
+                skill = check_skill(self._editor.write(change, [new], vector[np.newaxis])[0].id)
+                if skill in self._recaller.cache.owned.get(user, ()):  # the owner has exactly this text already
+                    same = skill
+                else:
+                    placed.added.setdefault(skill, vector)
             else:
-                skill = self._add(change, user, owner, draft, vector, placed)
+                before = rows.skills([alike])[alike]
+                placed.unsaid.append(before.text)
+                if twin := rows.twins([(user, draft.text)]).get((user, draft.text)):
+                    rows.end_skills(change, [alike])
+                    placed.ended.append(alike)
+                    skill = same = twin
+                else:
+                    new = NewSkill(before.owner, draft.text, draft.tools, draft.scenarios, before.visibility)
+                    self._editor.supersede(change, alike, new, vector, max(change.now, before.valid_from))
+                    placed.updated[alike] = vector
+                    skill = alike
+            if same is not None:
+                self._editor.broaden(change, same, draft.tools, draft.scenarios)
+                if same not in placed.added and same not in placed.updated and same not in placed.merged:
+                    placed.merged.append(same)
             if draft.wish:
                 placed.wishes.add(skill)
         return placed
@@ -161,50 +176,6 @@ class Learner:
         if alike <= self._settings.merge_above or "case" in self._rows.metadata([best]).get(best, {}):
             return None
         return best
-
-    def _add(
-        self, change: Change, user: int, owner: str, draft: SkillDraft, vector: Float32Array, placed: Placed
-    ) -> int:
-        visibility: Visibility = "shared" if self._settings.share_learned else "private"
-        new = NewSkill(owner, draft.text, draft.tools, draft.scenarios, visibility)
-        skill = skill_number(self._editor.write(change, [new], vector[np.newaxis])[0].id) or 0
-        if skill in self._recaller.cache.owned.get(user, ()):  # the owner has exactly this text already
-            return self._merge(change, skill, draft, placed)
-        placed.added.setdefault(skill, vector)
-        return skill
-
-    def _merge(self, change: Change, skill: int, draft: SkillDraft, placed: Placed) -> int:
-        """Add a draft's tools and scenarios to the skill that says the same."""
-        self._editor.broaden(change, skill, draft.tools, draft.scenarios)
-        if skill not in placed.added and skill not in placed.updated and skill not in placed.merged:
-            placed.merged.append(skill)
-        return skill
-
-    def _update(
-        self, change: Change, user: int, skill: int, draft: SkillDraft, vector: Float32Array, placed: Placed
-    ) -> int:
-        """Make a draft the newest version of a wish."""
-        before = self._rows.skills([skill])[skill]
-        placed.unsaid.append(before.text)
-        if twin := self._rows.twins([(user, draft.text)]).get((user, draft.text)):
-            self._rows.end_skills(change, [skill])
-            placed.ended.append(skill)
-            return self._merge(change, twin, draft, placed)
-        new = NewSkill(before.owner, draft.text, draft.tools, draft.scenarios, before.visibility)
-        self._editor.supersede(change, skill, new, vector, max(change.now, before.valid_from))
-        placed.updated[skill] = vector
-        return skill
-
-    def _checked(self, trajectory: Trajectory) -> Trajectory:
-        check_name("trajectory", trajectory.id)
-        check_name("user", trajectory.user)
-        check_not_reserved("user", trajectory.user)
-        for what in ("query", "outcome", "answer", "corrected"):
-            if text := getattr(trajectory, what):
-                check_text(what, text, self._settings.longest_text)
-        check_names("skill", trajectory.skills)
-        check_names("skill", trajectory.shown)
-        return replace(trajectory, scenarios=check_names("scenario", trajectory.scenarios))
 
     def _drafts(self, trajectory: Trajectory, reward: float) -> list[SkillDraft]:
         """Return the extractor's drafts, checked like any input, because the extractor may be a model."""

@@ -9,17 +9,16 @@ together, so it counts as far as such skills are more similar than any two are. 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
-from agentfw_memory.graph.arrays import Floats, Integers
-from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.index.vector_index import products
-from agentfw_memory.graph.recall.graph_cache import GraphCache, drawn
-from agentfw_memory.graph.records import Use
+from ..arrays import Floats, Integers
+from ..graph_settings import GraphSettings
+from ..index.vector_index import products
+from ..records import Use
+from .graph_cache import GraphCache, drawn
 
 SAMPLE = 256  # number of skills that are compared
 FULL = 0.25  # difference, in standard deviations, from which a term counts fully: between a small and a medium effect
@@ -38,12 +37,8 @@ class Trust:
 
 
 TRUSTED = Trust()
-
-
-class Together(Protocol):
-    """Says how close users and skills are, as `Membership` does."""
-
-    def together(self, user: int, skills: Integers) -> Floats: ...
+Together = Callable[[int, Integers], Floats]
+"""Returns of a user and some skills the share of communities that each skill has in common with the user."""
 
 
 def uses_before(

@@ -12,19 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from agentfw_memory.graph.arrays import Bools, Integers, grown
-from agentfw_memory.graph.communities import Membership
-from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.index.embedders import Embedder, weight_of_vectors
-from agentfw_memory.graph.index.vector_index import products
-from agentfw_memory.graph.index.word_index import SHARED, WordIndex
-from agentfw_memory.graph.metadata_filter import fits
-from agentfw_memory.graph.recall.calibration import TRUSTED, calibrated, uses_before
-from agentfw_memory.graph.recall.graph_cache import GraphCache
-from agentfw_memory.graph.recall.ranking import Asked, Ranked, Similarity, rank
-from agentfw_memory.graph.records import Skill, Use
-from agentfw_memory.graph.rows.graph_rows import GraphRows
-from agentfw_memory.graph.stores.store import Count, Head
+from ..arrays import Bools, Integers, grown
+from ..communities import Membership
+from ..graph_settings import GraphSettings
+from ..index.embedders import Embedder, weight_of_vectors
+from ..index.vector_index import products
+from ..index.word_index import SHARED, WordIndex
+from ..metadata_filter import fits
+from ..records import Skill, Use
+from ..rows.graph_rows import GraphRows
+from ..stores.store import Count, Head
+from .calibration import TRUSTED, calibrated, uses_before
+from .graph_cache import GraphCache
+from .ranking import Asked, Ranked, Similarity, rank
 
 MAXIMUM_CACHED_SKILLS = 50_000
 RECALIBRATED_AFTER = 0.05  # share of the skills that must have changed before the terms are calibrated again
@@ -37,8 +37,7 @@ class EmbeddedRecall:
 
     cache: GraphCache
     membership: Membership | None
-    _uncalibrated: float
-    """Number of skills that changed since the terms were calibrated."""
+    _uncalibrated: float  # number of skills that changed since the terms were calibrated
 
     def __init__(self, rows: GraphRows, settings: GraphSettings, embedder: Embedder) -> None:
         self._rows, self._settings, self._embedder = rows, settings, embedder
@@ -56,7 +55,26 @@ class EmbeddedRecall:
         if upto == self.cache.counter:
             return
         try:
-            self._update(self.cache.catch_up(head, upto))
+            touched = self.cache.catch_up(head, upto)
+            for number in touched if self._skills else ():
+                self._skills.pop(number, None)
+            self._metadata.changed(touched)
+            cache, settings = self.cache, self._settings
+            gone = {one for one in touched if one >= len(cache.live) or not cache.live[one]}
+            if self._words is not None:
+                texts = self._rows.texts(touched) if touched else {}
+                for number in touched:
+                    if number in texts and number not in gone:
+                        part = SHARED if cache.shared[number] else int(cache.owner[number])
+                        self._words.put(number, texts[number], part)
+                    else:
+                        self._words.remove(number)
+            self._uncalibrated += len(touched)
+            # Communities can't change a score where nothing was used yet, and finding them takes seconds in a large
+            # graph.
+            counts = settings.community_weight and (not settings.calibrate or cache.uses)
+            if self.membership is not None or counts:
+                self._joined().catch_up(touched, gone)
         except BaseException:
             # A half-updated cache can't be trusted. The next call loads it again.
             self._reset()
@@ -80,7 +98,8 @@ class EmbeddedRecall:
             if asked.vector is not None and len(named):
                 named = cache.index.among(asked.vector, NAMED, named)[0]
             candidates = np.fromiter(dict.fromkeys([*candidates.tolist(), *named[:NAMED].tolist()]), np.int64)
-        return rank(cache, self.membership, candidates, similarity, settings, asked, self._trust, allowed, context)
+        together = None if self.membership is None else self.membership.together
+        return rank(cache, together, candidates, similarity, settings, asked, self._trust, allowed, context)
 
     def read(self, numbers: list[int], user: str, reader: int | None) -> dict[int, Skill]:
         """Return those of these skills that exist and that this user may see."""
@@ -117,7 +136,7 @@ class EmbeddedRecall:
             self.membership.save()
 
     def _reset(self) -> None:
-        self.cache = GraphCache(self._rows, self._settings, self._embedder.dimensions)
+        self.cache = GraphCache(self._rows, self._embedder.dimensions)
         self.membership = None
         self._words = None if self._settings.query_similarity == "vectors" else WordIndex()
         self._metadata = _Metadata(self._rows)
@@ -145,27 +164,6 @@ class EmbeddedRecall:
         cosines = np.concatenate([products(some, vector) for some in cache.background(asked.reader)])
         count = question.count if fitting is None else len(fitting)
         return Similarity(vector, nearest, question, cosines, count, weight_of_vectors(self._embedder))
-
-    def _update(self, touched: list[int]) -> None:
-        """Update what depends on skills that are new, changed or gone."""
-        for number in touched if self._skills else ():
-            self._skills.pop(number, None)
-        self._metadata.changed(touched)
-        cache, settings = self.cache, self._settings
-        gone = {one for one in touched if one >= len(cache.live) or not cache.live[one]}
-        if self._words is not None:
-            texts = self._rows.texts(touched) if touched else {}
-            for number in touched:
-                if number in texts and number not in gone:
-                    part = SHARED if cache.shared[number] else int(cache.owner[number])
-                    self._words.put(number, texts[number], part)
-                else:
-                    self._words.remove(number)
-        self._uncalibrated += len(touched)
-        # Communities can't change a score where nothing was used yet, and finding them takes seconds in a large graph.
-        counts = settings.community_weight and (not settings.calibrate or cache.uses)
-        if self.membership is not None or counts:
-            self._joined().catch_up(touched, gone)
 
     def _joined(self) -> Membership:
         if self.membership is None:

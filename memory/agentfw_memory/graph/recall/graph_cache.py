@@ -12,15 +12,14 @@ from collections.abc import Collection, Iterable
 
 import numpy as np
 
-from agentfw_memory.graph.arrays import Bools, Float32Array, Integers, grown
-from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.index.vector_index import SkillIndex
-from agentfw_memory.graph.index.word_index import SHARED
-from agentfw_memory.graph.records import EdgeKind, Use
-from agentfw_memory.graph.rows.graph_rows import GraphRows
-from agentfw_memory.graph.rows.row_types import LiveRows
-from agentfw_memory.graph.stores.store import Head
-from agentfw_memory.graph.text.words import words
+from ..arrays import Bools, Float32Array, Integers, grown
+from ..index.vector_index import SkillIndex
+from ..index.word_index import SHARED
+from ..records import EdgeKind, Use
+from ..rows.graph_rows import GraphRows
+from ..rows.row_types import LiveRows
+from ..stores.store import Head
+from ..text.words import words
 
 SAMPLED = 2000  # number of latest uses that are kept with their rewards
 BACKGROUND = 256  # number of skills that stand for all of them where an average is needed
@@ -37,32 +36,26 @@ ROOM = 16  # number of skills that an empty cache has room for. A process may ho
 class GraphCache:
     """One tenant, as of one change."""
 
-    def __init__(self, rows: GraphRows, settings: GraphSettings, dimensions: int) -> None:
-        self._rows, self._settings = rows, settings
-        self.counter = 0
+    def __init__(self, rows: GraphRows, dimensions: int) -> None:
+        self._rows, self.counter = rows, 0
         self.index = SkillIndex(dimensions)
         self.owner, self.used, self.rewards = np.zeros(ROOM, np.int64), np.zeros(ROOM, np.int64), np.zeros(ROOM)
         self.live, self.shared = np.zeros(ROOM, np.bool_), np.zeros(ROOM, np.bool_)
         self.timeline = Timeline()
         self.uses: deque[Use] = deque(maxlen=SAMPLED)
         """The latest uses with their rewards. Those of one trajectory follow each other."""
-        self.rated: set[int] = set()
-        """The skills that were shown for an answer which somebody rated."""
+        self.rated: set[int] = set()  # the skills that were shown for an answer which somebody rated
         self._row = 0
-        self.owned: dict[int, set[int]] = {}
-        """The skills of each owner."""
+        self.owned: dict[int, set[int]] = {}  # the skills of each owner
         self.complements: dict[int, set[int]] = {}
         self.conflicts: dict[int, set[int]] = {}
-        self._private: dict[int, Integers] = {}
-        """The private skills of users who asked something."""
+        self._private: dict[int, Integers] = {}  # the private skills of users who asked something
         self._names: dict[str, dict[int, frozenset[str]]] = {}
         self._unnamed: set[int] = set()
         self._profiles: dict[int, Float32Array | None] = {}
         """The profiles of users who asked something, or None for a user without one."""
-        self._means: dict[int, Float32Array | None] = {}
-        """The vectors of users without a profile."""
-        self._background: Float32Array | None = None
-        """The vectors of the shared skills that stand for all of them."""
+        self._means: dict[int, Float32Array | None] = {}  # the vectors of users without a profile
+        self._background: Float32Array | None = None  # the vectors of the shared skills that stand for all of them
 
     def __len__(self) -> int:
         return len(self.index)
@@ -72,13 +65,27 @@ class GraphCache:
         that are newer still may be taken over too, and will be again the next time."""
         touched: list[int] = []
         gone, changed, described = self._rows.changes(self.counter) if self.counter else ([], None, [])
-        self._drop(gone)
+        ended = np.array([one for one in gone if one < len(self.live) and self.live[one]], np.int64)
+        if len(ended):
+            self._background = None
+            self.index.remove(ended.tolist())
+            self.live[ended] = False
+            for number, owner in zip(ended.tolist(), self.owner[ended].tolist(), strict=True):
+                self.owned[owner].discard(number)
+                self._means.pop(owner, None)
+                self._private.pop(owner, None)
+                self.timeline.remove(number)
+                if not self.owned[owner]:
+                    del self.owned[owner]
+                    for names in self._names.values():
+                        names.pop(owner, None)
+            self._drop_relations(ended.tolist())
         if gone:  # a forgotten user's profile is gone too, and they may have made any of the uses
             self._profiles.clear()
             self._row = 0
             self.uses.clear()
         for rows in self._rows.live(changed):
-            self._take(rows)
+            self.know(rows)
             touched += rows.numbers.tolist()
         if touched:
             self._drop_relations(touched if self.counter else ())
@@ -97,11 +104,6 @@ class GraphCache:
             self._profiles.pop(user, None)
         self.counter = counter
         return [*gone, *touched]
-
-    def know(self, rows: LiveRows, relations: Iterable[Relation]) -> None:
-        """Take over some skills and relations as they are, of a graph that is too large to be here as a whole."""
-        self._take(rows)
-        self._relate(relations)
 
     def know_user(self, user: int, vector: Float32Array | None, *, described: bool) -> None:
         """Take over the vector of a user, most of whose skills may not be here, and whether it is of a profile."""
@@ -156,12 +158,12 @@ class GraphCache:
             owner for word in known for owner, name in self._names.get(word, NO_NAMES).items() if name.issubset(known)
         ]
 
-    def siblings(self, owner: int, reader: int | None) -> Integers:
-        """Return an owner's skills that a reader may see: the most useful first, then the newest."""
+    def siblings(self, owner: int, reader: int | None, count: int) -> Integers:
+        """Return some of an owner's skills that a reader may see: the most useful first, then the newest."""
         own = np.fromiter(self.owned.get(owner, ()), np.int64)
         seen = own[self.visible_to(reader, own)]
         utility = self.rewards[seen] / np.maximum(self.used[seen], 1)
-        return seen[np.lexsort((-seen, -utility))[: self._settings.siblings]]
+        return seen[np.lexsort((-seen, -utility))[:count]]
 
     def around(self, numbers: Integers, reader: int | None) -> Integers:
         """Return the skills just before and after each of these, of those that a reader may see, or -1 for none."""
@@ -179,7 +181,9 @@ class GraphCache:
             self._profiles[user] = self._rows.profile(user)
         return self._profiles[user]
 
-    def _take(self, rows: LiveRows) -> None:
+    def know(self, rows: LiveRows, relations: Iterable[Relation] = ()) -> None:
+        """Take over some skills as they are, and some relations."""
+        self._relate(relations)
         numbers, needed = rows.numbers, int(rows.numbers[-1]) + 1
         self.owner, self.live, self.shared = (grown(old, needed) for old in (self.owner, self.live, self.shared))
         self.used, self.rewards = grown(self.used, needed), grown(self.rewards, needed)
@@ -203,24 +207,6 @@ class GraphCache:
             self.owned.setdefault(owner, set()).add(number)
             self._means.pop(owner, None)
             self._private.pop(owner, None)
-
-    def _drop(self, gone: Iterable[int]) -> None:
-        numbers = np.array([one for one in gone if one < len(self.live) and self.live[one]], np.int64)
-        if not len(numbers):
-            return
-        self._background = None
-        self.index.remove(numbers.tolist())
-        self.live[numbers] = False
-        for number, owner in zip(numbers.tolist(), self.owner[numbers].tolist(), strict=True):
-            self.owned[owner].discard(number)
-            self._means.pop(owner, None)
-            self._private.pop(owner, None)
-            self.timeline.remove(number)
-            if not self.owned[owner]:
-                del self.owned[owner]
-                for names in self._names.values():
-                    names.pop(owner, None)
-        self._drop_relations(numbers.tolist())
 
     def _relate(self, relations: Iterable[Relation]) -> None:
         for kind, one, other in relations:
@@ -247,8 +233,7 @@ class Timeline:
 
     def __init__(self) -> None:
         self._orders: dict[int, list[tuple[float, int]]] = {}
-        self._known: dict[int, tuple[int, float]] = {}
-        """By skill: its part and its time."""
+        self._known: dict[int, tuple[int, float]] = {}  # by skill: its part and its time
 
     def put(self, number: int, when: float, part: int) -> None:
         """Add a skill, or move it."""

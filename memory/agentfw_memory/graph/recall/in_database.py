@@ -8,26 +8,27 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers
-from agentfw_memory.graph.communities import Membership, shares
-from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.index.embedders import Embedder, weight_of_vectors
-from agentfw_memory.graph.index.vector_index import products
-from agentfw_memory.graph.index.word_index import DatabaseQuestion
-from agentfw_memory.graph.metadata_filter import fits
-from agentfw_memory.graph.recall.calibration import SAMPLE, TRUSTED, Together, Trust, calibrated, uses_before
-from agentfw_memory.graph.recall.embedded import NAMED
-from agentfw_memory.graph.recall.graph_cache import BACKGROUND, GAP, SAMPLED, GraphCache, drawn
-from agentfw_memory.graph.recall.ranking import Asked, Ranked, Similarity, rank
-from agentfw_memory.graph.records import Skill, Use
-from agentfw_memory.graph.rows.graph_rows import GraphRows
-from agentfw_memory.graph.rows.row_types import LIVE, live_rows
-from agentfw_memory.graph.stores.store import Among, Corpus, Delete, Head, Insert, Proposals, Select
+from ..arrays import Bools, Float32Array, Floats, Integers
+from ..communities import Membership, shares
+from ..graph_settings import GraphSettings
+from ..index.embedders import Embedder, weight_of_vectors
+from ..index.vector_index import products
+from ..index.word_index import DatabaseQuestion
+from ..metadata_filter import fits
+from ..records import Skill, Use
+from ..rows.graph_rows import GraphRows
+from ..rows.row_types import LIVE, live_rows
+from ..stores.store import Among, Corpus, Delete, Head, Insert, Proposals, Select
+from .calibration import SAMPLE, TRUSTED, Together, Trust, calibrated, uses_before
+from .embedded import NAMED
+from .graph_cache import BACKGROUND, GAP, SAMPLED, GraphCache, drawn
+from .ranking import Asked, Ranked, Similarity, rank
 
 COMMON = 1_000  # number of shared skills with a word from which the word is a common one
 FOCUSED = 200  # number of similar skills that learning looks at
@@ -67,31 +68,48 @@ class DatabaseRecall:
     def catch_up(self, head: Head, upto: int) -> None:
         """Look whether the graph was prepared anew, and whether somebody was forgotten."""
         if head.counter != self._checked_at:
-            self.prepared(self._rows.state(HEAD))
+            state = self._rows.state(HEAD)
+            saved = json.loads(state) if state else None
+            if saved is not None and (self._prepared is None or saved["counter"] != self._prepared.counter):
+                corpus, trust = Corpus(**saved["corpus"]), Trust(**saved["trust"])
+                common = json.loads(self._rows.state(WORDS) or b"{}")
+                background, communities = self._vectors(saved["sample"]), tuple(saved["communities"])
+                self._prepared = Prepared(saved["counter"], corpus, trust, communities, common, background)
+            elif self._prepared is None:
+                slow = 'tenant "%s" has more than %d skills and isn\'t prepared, so searching it is slow; run `%s`'
+                most = self._settings.in_memory_up_to
+                logger.warning(slow, self._rows.store.tenant, most, "agentfw memory prepare")
+                found = self._search.summary(common=COMMON, sample=BACKGROUND, uses=0)
+                background = self._vectors(found.sample)
+                self._prepared = Prepared(0, found.corpus, TRUSTED, (), found.common, background)
             self._checked_at = head.counter
         if head.forgotten != self._forgotten:
             self._forgotten = head.forgotten
             self._rows.forget_names()
 
     def rank(self, asked: Asked) -> list[Ranked]:
-        prepared, settings = self.prepared(), self._settings
-        question = DatabaseQuestion(asked.query, asked.reader, self._rows, prepared.corpus, prepared.common)
+        prepared, settings = self._prepared, self._settings
+        assert prepared is not None  # since `catch_up`
+        query = "" if settings.query_similarity == "vectors" else asked.query
+        question = DatabaseQuestion(query, asked.reader, self._rows.texts, prepared.corpus, prepared.common)
         most = max(settings.candidates, asked.k)
-        found = self._search.propose(question.sought(asked.vector, most, asked.where, settings.query_similarity))
+        found = self._search.propose(question, asked.vector, most, asked.where)
         similarity = self._similarity(asked, question, found, prepared)
         candidates = similarity.best(most)
         if asked.scenarios and asked.vector is not None and settings.context_weight:
             near = self._search.similar_in(asked.scenarios, asked.vector, NAMED, asked.reader)
             candidates = np.fromiter(dict.fromkeys([*candidates.tolist(), *near]), np.int64)
+        if not len(candidates):
+            return []
         cache, candidates, numbers, communities, allowed = self._around(candidates.tolist(), asked, question)
         if asked.reader is not None:
             cache.know_user(asked.reader, found.person, described=found.described)
         stored, trust = numbers.tolist(), prepared.trust if settings.calibrate else TRUSTED
         of = self._rows.in_context(asked.scenarios, asked.tools, stored) if settings.context_weight else {}
         context = {place: of[number] for place, number in enumerate(stored) if number in of}
-        similarity = replace(similarity, stored=numbers)
+        similarity.stored = numbers
         ranked = rank(cache, communities, candidates, similarity, settings, asked, trust, allowed, context)
-        through = [one.found and replace(one.found, candidate=stored[one.found.candidate]) for one in ranked]
+        through = [one.found and (one.found[0], stored[one.found[1]]) for one in ranked]
         return [replace(one, number=stored[one.number], found=how) for one, how in zip(ranked, through, strict=True)]
 
     def read(self, numbers: list[int], user: str, reader: int | None) -> dict[int, Skill]:
@@ -104,10 +122,9 @@ class DatabaseRecall:
         cache.know_user(user, vector, described=described)
         nodes = {user, *skills, *(owner for _, owner in owners)}
         labels = self._rows.store.read(Select("community", ("node", "labels"), {"node": Among(nodes)}))[0]
-        numbers, levels = np.array(skills, np.int64), len(self._settings.resolutions)
-        known = {node: tuple(json.loads(text)) for node, text in labels}
-        together = _SavedCommunities(numbers, owners, known, levels).together(user, np.arange(len(numbers)))
-        return uses_before(cache, together, trajectory, user, numbers, reward)
+        numbers = np.array(skills, np.int64)
+        together = _saved_communities(numbers, owners, labels, len(self._settings.resolutions))
+        return uses_before(cache, together(user, np.arange(len(numbers))), trajectory, user, numbers, reward)
 
     def rated(self, numbers: list[int]) -> list[int]:
         return numbers  # nobody says here which ones were
@@ -121,7 +138,7 @@ class DatabaseRecall:
         self.cache = self._filled(wanted)
 
     def communities(self) -> tuple[int, ...]:
-        return self.prepared().communities
+        return self._prepared.communities if self._prepared else ()
 
     def prepare(self) -> None:
         """Compute what needs the whole graph, create the indexes, and save it all for every process."""
@@ -153,50 +170,27 @@ class DatabaseRecall:
     def save(self) -> None:
         """Do nothing: the database holds everything."""
 
-    def prepared(self, head: bytes | None = None) -> Prepared:
-        """Return what was found out last. `head` says whether something else was found out since."""
-        saved = json.loads(head) if head else None
-        if self._prepared is None or (saved is not None and saved["counter"] != self._prepared.counter):
-            if saved is None:
-                slow = 'tenant "%s" has more than %d skills and isn\'t prepared, so searching it is slow; run `%s`'
-                most = self._settings.in_memory_up_to
-                logger.warning(slow, self._rows.store.tenant, most, "agentfw memory prepare")
-                summary = self._search.summary(common=COMMON, sample=BACKGROUND, uses=0)
-                common = summary.common
-                saved = {"counter": 0, "trust": asdict(TRUSTED), "sample": summary.sample, "communities": []}
-                saved["corpus"] = asdict(summary.corpus)
-            else:
-                common = json.loads(self._rows.state(WORDS) or b"{}")
-            none = np.zeros((0, self._embedder.dimensions), np.float32)
-            background = np.concatenate([none, *(rows.vectors for rows in self._rows.live(saved["sample"]))])
-            corpus, trust = Corpus(**saved["corpus"]), Trust(**saved["trust"])
-            known = saved["counter"], corpus, trust, tuple(saved["communities"]), common, background
-            self._prepared = Prepared(*known)
-        return self._prepared
+    def _vectors(self, numbers: list[int]) -> Float32Array:
+        none = np.zeros((0, self._embedder.dimensions), np.float32)
+        return np.concatenate([none, *(rows.vectors for rows in self._rows.live(numbers))])
 
     def _filled(self, numbers: Iterable[int]) -> GraphCache:
-        """Return a cache of these skills alone."""
-        cache, wanted = GraphCache(self._rows, self._settings, self._embedder.dimensions), sorted(numbers)
+        cache, wanted = GraphCache(self._rows, self._embedder.dimensions), sorted(numbers)
         for rows in self._rows.live(wanted):
             cache.know(rows, self._rows.relations(wanted))
         return cache
 
     def _around(self, numbers: list[int], asked: Asked, question: DatabaseQuestion) -> _Around:
         """Return skills with what is connected to them, as far as the reader may see it, in a cache that numbers them
-        from 0. Arrays for a million skills would take longer than all else in this process.
-
-        With it come those of the skills that are there, the numbers of all in the store in ascending order, their
-        communities, and which of them may be returned, or None for all.
-        """
+        from 0. Arrays for a million skills would take longer than all else in this process. With it come those of the
+        skills that are there, the numbers of all in the store in ascending order, their communities, and which of them
+        may be returned, or None for all."""
         settings, reader = self._settings, asked.reader
         cache = self._filled(())
-        if not numbers:
-            return cache, np.zeros(0, np.int64), np.zeros(0, np.int64), None, None
         near, siblings = self._search.connected(numbers, reader, seconds=GAP, siblings=settings.siblings)
         wanted = sorted({*numbers, *near, *siblings})
         some, valid = Among(wanted), {"valid_to": None}
-        related_kinds = ("COMPLEMENTS", "CONFLICTS")
-        columns = ("kind", "source", "target")
+        columns, related_kinds = ("kind", "source", "target"), ("COMPLEMENTS", "CONFLICTS")
         owned = {"target": some, "kind": "OWNS", **valid}
         live, sources, targets, texts, labels, labels_of_owners = self._rows.store.read(
             Select("live", LIVE, {"number": some}),
@@ -221,8 +215,8 @@ class DatabaseRecall:
         communities: Together | None = None
         if settings.community_weight and reader is not None:
             owners = sorted((target, source) for kind, source, target in edges if kind == "OWNS")
-            known = {node: tuple(json.loads(text)) for node, text in (*labels, *labels_of_owners)}
-            communities = _SavedCommunities(every, owners, known, len(settings.resolutions))
+            saved = (*labels, *labels_of_owners)
+            communities = _saved_communities(every, owners, saved, len(settings.resolutions))
         allowed: Bools | None = None
         if asked.where:
             fitting = {one for one, _, about in texts if fits(json.loads(about) if about else {}, asked.where)}
@@ -251,27 +245,27 @@ class DatabaseRecall:
         return Similarity(asked.vector, nearest, question, cosines, count, weight_of_vectors(self._embedder))
 
 
-class _SavedCommunities:
-    """The communities that `prepare` saved, of some skills and their owners. A later skill is in those of its owner."""
+def _saved_communities(
+    numbers: Integers, owners: Iterable[tuple[int, int]], labels: Iterable[tuple[int, str]], levels: int
+) -> Together:
+    """Return what compares users and skills, by their places, by the communities that `prepare` saved of them. A later
+    skill is in those of its owner."""
+    known, nowhere = {node: tuple(json.loads(text)) for node, text in labels}, (-1,) * levels
+    behind = defaultdict[int, list[int]](list)  # by skill: the users who have it
+    for skill, owner in owners:
+        behind[skill].append(owner)
+    for skill, users in behind.items():
+        known.setdefault(skill, known.get(users[0], nowhere))
 
-    def __init__(
-        self, numbers: Integers, owners: Iterable[tuple[int, int]], labels: Mapping[int, tuple[int, ...]], levels: int
-    ) -> None:
-        self._numbers, self._labels, self._nowhere = numbers, dict(labels), (-1,) * levels
-        self._behind: dict[int, list[int]] = {}
-        """By skill: the users who have it."""
-        for skill, owner in owners:
-            self._behind.setdefault(skill, []).append(owner)
-        for skill, users in self._behind.items():
-            self._labels.setdefault(skill, self._labels.get(users[0], self._nowhere))
+    def labels_of(nodes: Integers) -> Integers:
+        return np.array([known.get(node, nowhere) for node in nodes.tolist()], np.int64)
 
-    def together(self, user: int, places: Integers) -> Floats:
-        if user not in self._labels:
+    def together(user: int, places: Integers) -> Floats:
+        if user not in known:
             return np.zeros(len(places))
-        skills = self._numbers[places]
-        behind = ((place, self._behind.get(skill, ())) for place, skill in enumerate(skills.tolist()))
-        several = {place: np.array(users) for place, users in behind if len(users) > 1}
-        return shares(np.array(self._labels[user], np.int64), skills, several, self._labels_of)
+        skills = numbers[places]
+        shared = {place: behind[skill] for place, skill in enumerate(skills.tolist()) if skill in behind}
+        several = {place: np.array(users) for place, users in shared.items() if len(users) > 1}
+        return shares(np.array(known[user], np.int64), skills, several, labels_of)
 
-    def _labels_of(self, nodes: Integers) -> Integers:
-        return np.array([self._labels.get(node, self._nowhere) for node in nodes.tolist()], np.int64)
+    return together

@@ -16,20 +16,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers
-from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.index.vector_index import products
-from agentfw_memory.graph.recall.calibration import Together, Trust
-from agentfw_memory.graph.recall.graph_cache import GraphCache
-from agentfw_memory.graph.text.words import words
+from ..arrays import Bools, Float32Array, Floats, Integers
+from ..graph_settings import GraphSettings
+from ..index.vector_index import products
+from ..text.words import words
+from .calibration import Together, Trust
+from .graph_cache import GraphCache
 
 if TYPE_CHECKING:
-    from agentfw_memory.graph.index.word_index import DatabaseQuestion, Question
+    from ..index.word_index import DatabaseQuestion, Question
 
 Scores = NDArray[np.floating[Any]]
 
@@ -52,8 +52,8 @@ FEW = 20  # number of skills below which nobody can say what is usual, so that n
 ASSUMED_MEAN, ASSUMED_AS_OFTEN = 0.1, 8
 """What is assumed of the cosines of a graph with few skills, and the number of skills that outweigh it."""
 
-Connection = Literal["time", "owner"]
-"""How a skill may be connected to a candidate."""
+Found = tuple[str, int] | None  # how a skill was found, and through which candidate, or None for a candidate itself
+BESIDE, SIBLING = "just before or after s{candidate}", "same owner ({owner}) as s{candidate}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,51 +61,37 @@ class Asked:
     """One question."""
 
     query: str
-    vector: Float32Array | None
-    """The query's, if skills are compared by vectors."""
-    reader: int | None
-    """The user, or None for one who isn't in the store yet."""
+    vector: Float32Array | None  # the query's, if skills are compared by vectors
+    reader: int | None  # the user, or None for one who isn't in the store yet
     k: int
-    at_least: float = 0.0
-    """The least relevance of a skill that is returned."""
-    where: Mapping[str, Any] = field(default_factory=dict)
-    """What the metadata of a skill must be."""
+    at_least: float = 0.0  # the least relevance of a skill that is returned
+    where: Mapping[str, Any] = field(default_factory=dict)  # what the metadata of a skill must be
     scenarios: tuple[int, ...] = ()
-    tools: tuple[int, ...] = ()
-    """The scenarios and the tools that the caller names."""
+    tools: tuple[int, ...] = ()  # the scenarios and the tools that the caller names
 
 
 @dataclass(slots=True)
 class Similarity:
     """The similarity of skills to one query: by vectors and words together or, for the paper's ablations, by one.
-
     Cosines and BM25 scores have different scales, and a cosine of 0.6 means much with one embedder and nothing with
     another. So of both is counted how many standard deviations a skill is above the average skill that this user may
     see. The sum is scaled to the spread of a usual cosine, so that the weights of the other terms mean the same
-    whichever similarity is chosen.
-    """
+    whichever similarity is chosen."""
 
     vector: Float32Array | None
     nearest: Callable[[int], Integers]
     """Returns up to so many skills with the most similar vectors, of those that the user may see."""
-    question: Question | DatabaseQuestion | None
-    """The query by words."""
+    question: Question | DatabaseQuestion | None  # the query by words
     cosines: Scores = field(default_factory=lambda: np.zeros(0))
     """Those of the query and of skills drawn from all that the user may see."""
-    found_among: int = 0
-    """The number of skills that may be found."""
+    found_among: int = 0  # the number of skills that may be found
     vector_weight: float = 1.0
-    stored: Integers | None = None
-    """The numbers in the store, where skills are numbered otherwise."""
-
-    @property
-    def hybrid(self) -> bool:
-        return self.vector is not None and self.question is not None
+    stored: Integers | None = None  # the numbers in the store, where skills are numbered otherwise
 
     @property
     def few(self) -> bool:
         """Whether the user may see so few skills that none should be left out."""
-        return self.hybrid and self.found_among < FEW
+        return self.vector is not None and self.question is not None and self.found_among < FEW
 
     def best(self, k: int) -> Integers:
         """Return the most similar skills that the user may see: k by each way of comparing."""
@@ -126,7 +112,7 @@ class Similarity:
             weight = self.vector_weight
             spread = SPREAD * (2.0 / (1.0 + weight**2)) ** 0.5
             # Words that are in no visible skill, or in all of them, tell nothing apart.
-            found["words"] = spread * (found["words"] - question.mean) / (question.deviation or 1.0)
+            found["words"] = spread * (found["words"] - question.weights.mean) / (question.weights.deviation or 1.0)
             count = len(self.cosines) + ASSUMED_AS_OFTEN
             mean = (float(self.cosines.sum()) + ASSUMED_AS_OFTEN * ASSUMED_MEAN) / count
             squares = float(np.square(self.cosines - mean).sum()) + ASSUMED_AS_OFTEN * SPREAD**2
@@ -142,12 +128,12 @@ class Similarity:
     def evidence(self, similar: Scores) -> Scores:
         """Return how far such similarities are above those of unrelated skills, in standard deviations. By vectors
         alone nothing says what a cosine means, and by words alone only what has a word is found."""
-        if not self.hybrid or self.question is None:
+        if self.vector is None or self.question is None:
             return np.full(len(similar), np.inf)
         # The more skills there are, the higher the best of them is by chance. A query of which no word is known has
         # only chance to go by.
         chance = math.sqrt(2.0 * math.log(max(self.found_among, 2)))
-        return similar / SPREAD - chance + (KNOWN if self.question.known else 0.0)
+        return similar / SPREAD - chance + (KNOWN if self.question.weights.rarities else 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,15 +145,7 @@ class Ranked:
     relevance: float
     terms: dict[str, float]
     points: dict[str, float]
-    found: Found | None
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """How a skill that isn't a candidate was found: through which candidate, and how the two are connected."""
-
-    candidate: int
-    connection: Connection
+    found: Found
 
 
 def connected(
@@ -177,32 +155,30 @@ def connected(
     user: int | None,
     settings: GraphSettings,
     allowed: Bools | None = None,
-) -> dict[int, Found | None]:
-    """Return the candidates, and then the skills that are connected to them, each with its first connection.
-
-    `around` has the skills just before and after each candidate, or -1. `allowed` says by number which skills may be
-    returned.
-    """
+) -> dict[int, Found]:
+    """Return the candidates, and then the skills that are connected to them, each with its first connection. `around`
+    has the skills just before and after each candidate, or -1. `allowed` says by number which skills may be
+    returned."""
     first = candidates.tolist()
-    found: dict[int, Found | None] = dict.fromkeys(first)
+    found: dict[int, Found] = dict.fromkeys(first)
     for number, beside in zip(first, around.tolist(), strict=True) if settings.time_hop else ():
         for other in beside:
             if other >= 0:
-                found.setdefault(other, Found(number, "time"))
+                found.setdefault(other, (BESIDE, number))
     if settings.siblings:
         # The first candidate of each owner, in the order of the candidates.
         owners: dict[int, int] = {}
         for number, owner in zip(first, cache.owner[candidates].tolist(), strict=True):
             owners.setdefault(owner, number)
         for owner, number in owners.items():
-            for other in cache.siblings(owner, user).tolist():
-                found.setdefault(other, Found(number, "owner"))
+            for other in cache.siblings(owner, user, settings.siblings).tolist():
+                found.setdefault(other, (SIBLING, number))
     return found if allowed is None else {one: how for one, how in found.items() if allowed[one]}
 
 
 def rank(
     cache: GraphCache,
-    membership: Together | None,
+    together: Together | None,
     candidates: Integers,
     similarity: Similarity,
     settings: GraphSettings,
@@ -241,7 +217,7 @@ def rank(
     terms: dict[str, Scores] = {
         "query": by_query[: len(pool)],
         "user": none if person is None else products(vectors[: len(pool)], person),
-        "community": none if membership is None or user is None else membership.together(user, pool),
+        "community": none if together is None or user is None else together(user, pool),
         "neighbours": _sums(by_query, pairs, len(candidates))[: len(pool)] * brevity,
         "owner": np.isin(cache.owner[pool], owners).astype(np.float64) if owners else none,
         "context": np.array([context.get(one, 0.0) for one in pool.tolist()]) if context else none,
@@ -296,7 +272,6 @@ def _total(parts: Iterable[Scores], count: int) -> Floats:
 
 
 def _rows(columns: Mapping[str, Scores]) -> Iterator[dict[str, float]]:
-    """Return the values of each place by name."""
     for row in zip(*(values.tolist() for values in columns.values()), strict=True):
         yield dict(zip(columns, row, strict=True))
 

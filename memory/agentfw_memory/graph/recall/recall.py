@@ -15,21 +15,21 @@ from typing import Any
 
 import numpy as np
 
-from agentfw_memory.errors import StorageError, StoreRefusedError
-from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.communities import Membership
-from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.index.embedders import Embedder, embedded
-from agentfw_memory.graph.index.word_index import WordIndex
-from agentfw_memory.graph.metadata_filter import fits
-from agentfw_memory.graph.recall.embedded import EmbeddedRecall
-from agentfw_memory.graph.recall.graph_cache import GraphCache
-from agentfw_memory.graph.recall.in_database import DatabaseRecall
-from agentfw_memory.graph.recall.ranking import Asked, Ranked
-from agentfw_memory.graph.records import Hit, NodeKind, Skill, Use, Why, skill_number
-from agentfw_memory.graph.rows.graph_rows import GraphRows
-from agentfw_memory.graph.stores.store import Among, Change, EmbedderRecord, Head, Select
-from agentfw_memory.graph.text.words import terms
+from ...errors import StorageError, StoreRefusedError
+from ..arrays import Float32Array
+from ..communities import Membership
+from ..graph_settings import GraphSettings
+from ..index.embedders import Embedder, embedded
+from ..index.word_index import WordIndex
+from ..metadata_filter import fits
+from ..records import Hit, NodeKind, Skill, Use, Why, skill_number
+from ..rows.graph_rows import GraphRows
+from ..stores.store import Among, Change, EmbedderRecord, Head, Select
+from ..text.words import terms
+from .embedded import EmbeddedRecall
+from .graph_cache import GraphCache
+from .in_database import DatabaseRecall
+from .ranking import Asked, Ranked
 
 EVERY_ANSWER = "every answer"
 """The fact that is stated by how a user wants to be answered. Unlike others, one may have several of these."""
@@ -46,20 +46,17 @@ CASES = "cases"
 """Name of the node that says that there are cases. Unlike a saved state, it stays when somebody is forgotten."""
 NO_CASES: Mapping[str, Any] = {"case": {"$exists": False}}
 NOBODY = 0  # the number of a user who isn't in the store yet. No node has it
-PATHS = {"owner": "same owner ({owner}) as s{candidate}", "time": "just before or after s{candidate}"}
-"""How a connection between a candidate and a skill is told."""
 
 
 class Recaller:
     """What one process recalls from one tenant. Not thread-safe."""
 
     def __init__(self, rows: GraphRows, embedder: Embedder, settings: GraphSettings) -> None:
-        self._rows, self.embedder, self._settings = rows, embedder, settings
+        self.rows, self.embedder, self.settings = rows, embedder, settings
         self._maker = record_of(embedder)
         self._by: EmbeddedRecall | DatabaseRecall = EmbeddedRecall(rows, settings, embedder)
         self._has_cases = False
-        self.head = rows.store.head()
-        """What is known of the tenant, as of the latest call of the graph."""
+        self.head = rows.store.head()  # what is known of the tenant, as of the latest call of the graph
 
     @property
     def cache(self) -> GraphCache:
@@ -81,7 +78,7 @@ class Recaller:
                 for one in (present, self._maker)
             )
             raise StoreRefusedError(
-                f'the vectors of tenant "{self._rows.store.tenant}" were made by {there}, not by {ours}',
+                f'the vectors of tenant "{self.rows.store.tenant}" were made by {there}, not by {ours}',
                 fix="open it with that embedder, or re-embed it: SkillGraph.reembed(path, tenant=..., embedder=...)",
             )
 
@@ -89,11 +86,11 @@ class Recaller:
         """Take over all changes of the store, or those up to the change `upto`."""
         if upto is not None and isinstance(self._by, EmbeddedRecall) and self.cache.counter == upto:
             return
-        now = head or self._rows.store.head()
+        now = head or self.rows.store.head()
         self.check_embedder(now.embedder)
         for _ in range(2):  # it may outgrow this process by what it takes over
             if isinstance(self._by, EmbeddedRecall) and self._by.outgrown():
-                self._by = DatabaseRecall(self._rows, self._settings, self.embedder)
+                self._by = DatabaseRecall(self.rows, self.settings, self.embedder)
             self._by.catch_up(now, now.counter if upto is None else upto)
 
     def recall(
@@ -109,17 +106,17 @@ class Recaller:
     ) -> list[Hit]:
         """Return the k best skills that are at least so relevant, and whose metadata fits `where`. Cases are recalled
         only where `where` asks for them."""
-        settings = self._settings
+        settings = self.settings
         if not settings.candidates:
             return []
         if "case" not in (where or {}):
-            self._has_cases = self._has_cases or self._rows.find("case", CASES) is not None
+            self._has_cases = self._has_cases or self.rows.find("case", CASES) is not None
             where = {**(where or {}), **NO_CASES} if self._has_cases else where
         vector = None if settings.query_similarity == "words" else self.embed([query], query=True)[0]
         self.catch_up(head=self.head)
         about, named = self._known("scenario", scenarios), self._known("tool", tools)
         for _ in range(ATTEMPTS):
-            reader = self._rows.user(user)
+            reader = self.rows.user(user)
             asked = Asked(query, vector, reader, max(k, ORDERED), at_least, where or {}, about, named)
             ranked = self._by.rank(asked)
             skills = self._by.read([one.number for one in ranked], user, reader)
@@ -128,7 +125,7 @@ class Recaller:
             if len(skills) == len(ranked):
                 break
             # Another process has just removed one of them or made it private.
-            self.head = self._rows.store.head()
+            self.head = self.rows.store.head()
             self.catch_up(head=self.head)
         if reader is not None and settings.rating_weight:
             ranked = self._by_ratings(query, ranked, reader)
@@ -138,38 +135,26 @@ class Recaller:
     def recall_as_of(
         self, query: str, user: str, k: int, when: float, where: Mapping[str, Any], **context: Any
     ) -> list[Hit]:
-        """Return the k best skills of those that held at a time, as they were then.
-
-        Texts that no longer hold are in no index. They are found by their words, and those that still hold by the usual
-        recall. Then both are embedded and compared with the query in the same way.
-        """
-        then = self._rows.held_at(when, self._rows.find("user", user) or NOBODY)
-        held = {number: one for number, one in then.items() if fits(one[1].metadata, where)}
+        """Return the k best skills of those that held at a time, as they were then. Texts that no longer hold are in no
+        index. They are found by their words, and those that still hold by the usual recall. Then both are embedded and
+        compared with the query in the same way."""
+        then = self.rows.held_at(when, self.rows.find("user", user) or NOBODY)
+        held = {number: skill for number, skill in then.items() if fits(skill.metadata, where)}
         words = WordIndex()
-        for number, (_, version) in held.items():
-            words.put(number, version.text)
+        for number, skill in held.items():
+            words.put(number, skill.text)
         question = words.question(query, None)
         by_recall = self.recall(query, user, CANDIDATES * k, at_least=0.0, where=where, **context)
         both = [*question.best(CANDIDATES * k).tolist(), *(skill_number(hit.skill.id) for hit in by_recall)]
         found = [number for number in dict.fromkeys(both) if number in held]
         if not found:
             return []
-        by_vector = self.embed([held[number][1].text for number in found]) @ self.embed([query], query=True)[0]
+        by_vector = self.embed([held[number].text for number in found]) @ self.embed([query], query=True)[0]
         score = by_vector + question.scores(np.array(found, np.int64))
-        now, hits = self._rows.skills(found), list[Hit]()
+        now, hits = self.rows.skills(found), list[Hit]()
         for place in sorted(range(len(found)), key=lambda place: -score[place]):
             number = found[place]
-            owner, version = held[number]
-            skill = Skill(
-                *(f"s{number}", owner, version.text),
-                visibility=version.visibility,
-                valid_from=version.valid_from,
-                recorded_at=version.recorded_at,
-                valid_to=version.valid_to,
-                metadata=version.metadata,
-                fact=now[number].fact if number in now else "",
-                corrections=version.number,
-            )
+            skill = replace(held[number], fact=now[number].fact if number in now else "")
             why = Why(float(by_vector[place]), *(0.0,) * 5, path="held at that time")
             hits.append(Hit(float(score[place]), skill, why))
         return newest_first(query, hits)[:k]
@@ -180,7 +165,7 @@ class Recaller:
         for hit in hits:
             fact = hit.skill.fact
             if fact and not fact.endswith(EVERY_ANSWER):
-                known = self._rows.skills(self._rows.stating(fact), reader or NOBODY).values()
+                known = self.rows.skills(self.rows.stating(fact), reader or NOBODY).values()
                 newest = max(known, key=lambda one: one.valid_from, default=hit.skill)
                 if newest.valid_from > hit.skill.valid_from and newest.id not in shown:
                     shown.add(newest.id)
@@ -191,15 +176,13 @@ class Recaller:
 
     def _by_ratings(self, query: str, ranked: list[Ranked], reader: int) -> list[Ranked]:
         """Return skills in the order of their scores with what the user thought of answers that they were shown for.
-
         Each rating has the weight of its question's similarity. Every rating is one among others, so a wrong one is
-        outweighed by later right ones.
-        """
+        outweighed by later right ones."""
         if not (some := self._by.rated([one.number for one in ranked])):
             return ranked
         shown = {"target": Among(some), "kind": "SHOWN", "valid_to": None}
         trips = {"number": Among(Select("edge", ("source",), shown)), "user": reader}
-        edges, questions = self._rows.store.read(
+        edges, questions = self.rows.store.read(
             Select("edge", ("row", "source", "target", "weight"), shown),
             Select("trajectory", ("number", "query"), trips),
         )
@@ -216,14 +199,10 @@ class Recaller:
         rated = []
         for one in ranked:
             total, count = sums.get(one.number, NEITHER)
-            added = self._settings.rating_weight * total / count
+            added = self.settings.rating_weight * total / count
             of, points = {**one.terms, "rating": total / count}, {**one.points, "rating": added}
             rated.append(replace(one, score=one.score + added, terms=of, points=points))
         return sorted(rated, key=lambda one: -one.score)
-
-    def note_cases(self, change: Change) -> None:
-        """Note that there are cases from now on, which other recalls have to leave out."""
-        self._rows.nodes(change, "case", [CASES])
 
     def uses(self, trajectory: int, user: int, skills: Sequence[int], reward: float) -> list[Use]:
         """Return what a trajectory used, with the terms of these skills as they are before it is learned."""
@@ -233,17 +212,17 @@ class Recaller:
     def writing(self, *, waits: bool = True) -> Iterator[Change]:
         """Open a write transaction, of which everything here is as of the change before."""
         self.catch_up(head=self.head)  # the slow part, before the write lock is taken
-        with self._rows.writing(waits=waits) as change:
+        with self.rows.writing(waits=waits) as change:
             self.catch_up(change.number - 1)
             yield change
 
     def focus(self, owner: str, scenarios: Sequence[str] = (), vectors: Iterable[Float32Array] = ()) -> None:
         """Have a user's skills at hand, and those of these scenarios that are most similar to some vectors."""
         if isinstance(self._by, DatabaseRecall):  # otherwise everything is
-            self._by.focus(self._rows.find("user", owner) or NOBODY, self._known("scenario", scenarios), vectors)
+            self._by.focus(self.rows.find("user", owner) or NOBODY, self._known("scenario", scenarios), vectors)
 
     def _known(self, kind: NodeKind, names: Iterable[str]) -> tuple[int, ...]:
-        return tuple(one for one in (self._rows.find(kind, name) for name in names) if one is not None)
+        return tuple(one for one in (self.rows.find(kind, name) for name in names) if one is not None)
 
     def prepare(self) -> None:
         """Do what may take long: load everything and run a full pass over the communities."""
@@ -251,7 +230,6 @@ class Recaller:
         self._by.prepare()
 
     def communities(self) -> tuple[int, ...]:
-        """Return the number of communities per level."""
         self.catch_up()
         return self._by.communities()
 
@@ -277,8 +255,8 @@ def record_of(embedder: Embedder) -> EmbedderRecord:
 def _hit(one: Ranked, skill: Skill) -> Hit:
     path = "similar to the query" if not one.terms["context"] else "of the scenario or the tools that were named"
     if one.found is not None:
-        told = PATHS[one.found.connection].format(owner=skill.owner, candidate=one.found.candidate)
-        path = f"{told}, which is similar to the query"
+        how, candidate = one.found
+        path = f"{how.format(owner=skill.owner, candidate=candidate)}, which is similar to the query"
     return Hit(one.score, skill, Why(**one.terms, path=path, points=one.points), one.relevance)
 
 

@@ -12,23 +12,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import combinations
 from typing import Any
 
-from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.records import Edge, EdgeKind, NodeKind, Skill, SkillHistory, SkillVersion, Use
-from agentfw_memory.graph.rows.row_types import LIVE, EdgeRow, LiveRows, SkillRow, digest, live_rows, told_apart
-from agentfw_memory.graph.stores.sql import Store
-from agentfw_memory.graph.stores.store import (
-    Among,
-    Between,
-    Change,
-    Count,
-    Delete,
-    EmbedderRecord,
-    Insert,
-    Not,
-    Select,
-    Update,
-    Where,
-)
+from ..arrays import Float32Array
+from ..records import Edge, EdgeKind, NodeKind, Skill, SkillHistory, SkillVersion, Use
+from ..stores.sql import Store
+from ..stores.store import Among, Between, Change, Count, Delete, EmbedderRecord, Insert, Not, Select, Update, Where
+from .row_types import LIVE, EdgeRow, LiveRows, SkillRow, digest, live_rows, told_apart
 
 EMBEDDED_AT_ONCE = 500  # number of texts that are embedded between two commits
 READ_AT_ONCE = 20_000
@@ -42,8 +30,7 @@ class GraphRows:
     """Reads and writes the graph of one tenant."""
 
     def __init__(self, store: Store) -> None:
-        self.store, self.now, self.writing = store, store.now, store.writing
-        self._read = store.read
+        self.store, self.writing, self._read = store, store.writing, store.read
         self._names: dict[int, str] = {}
         self._users: dict[str, int] = {}
 
@@ -88,7 +75,6 @@ class GraphRows:
         self._users.clear()
 
     def profile(self, user: int) -> Float32Array | None:
-        """Return the vector of a user's profile."""
         found = self._column(Select("profile", ("vector",), {"user": user}))
         return self.store.vectors(found)[0] if found else None
 
@@ -98,7 +84,6 @@ class GraphRows:
         return {user: self.store.vectors([vector])[0] for user, vector in found}
 
     def add_skills(self, change: Change, rows: Sequence[SkillRow]) -> None:
-        """Add skills with new numbers."""
         columns = ("number", "changed", "owner", "shared", "digest", "valid_from", "vector", "words")
         live = [(row.number, change.number, row.owner, *_searched(row).values()) for row in rows]
         self.store.write(Insert("live", columns, live), _versions(change, [(row, 0) for row in rows]))
@@ -180,7 +165,6 @@ class GraphRows:
         return gone, changed, profiles
 
     def expired(self) -> list[int]:
-        """Return the valid skills whose time is over."""
         where = {"expires_at": Between(high=self.store.now()), "valid_to": None}
         return self._column(Select("version", ("number",), where))
 
@@ -222,7 +206,6 @@ class GraphRows:
         return found
 
     def texts(self, numbers: Sequence[int]) -> dict[int, str]:
-        """Return the texts of the valid ones of these skills."""
         where = {"number": Among(list(numbers)), "valid_to": None}
         return dict(self._read(Select("version", ("number", "text"), where))[0])
 
@@ -234,7 +217,6 @@ class GraphRows:
         return {number: _object(text) for number, text in rows}
 
     def owned(self, user: int) -> list[int]:
-        """Return the valid skills of a user, sorted."""
         return sorted(self._column(Select("live", ("number",), {"owner": user})))
 
     def skills_of(self, scenario: int) -> list[int]:
@@ -256,8 +238,8 @@ class GraphRows:
         named = bool(scenarios) + bool(tools)
         return {one: found[one] / named for one in (found if numbers is None else numbers) if one in found}
 
-    def held_at(self, when: float, reader: int) -> dict[int, tuple[str, SkillVersion]]:
-        """Return what held at a time, of what this user may see: (owner, version) by skill."""
+    def held_at(self, when: float, reader: int) -> dict[int, Skill]:
+        """Return what held at a time, of what this user may see."""
         began = {"valid_from": Between(high=when)}
         columns = (*VERSION, "owner")
         shared, own = self._read(
@@ -266,7 +248,18 @@ class GraphRows:
         )
         held = sorted((row for row in (*shared, *own) if row[4] is None or row[4] > when), key=lambda row: row[7])
         names = self.names({row[-1] for row in held})
-        return {row[0]: (names[row[-1]], _version(row[:-1])) for row in sorted(held, key=lambda row: row[0])}
+        found = {}
+        for number, text, visibility, valid_from, valid_to, recorded_at, metadata, ordinal, owner in held:
+            found[number] = Skill(
+                *(f"s{number}", names[owner], text),
+                visibility=visibility,
+                valid_from=valid_from,
+                recorded_at=recorded_at,
+                metadata=_object(metadata),
+                valid_to=valid_to,
+                corrections=ordinal,
+            )
+        return dict(sorted(found.items()))
 
     def history(self, number: int) -> SkillHistory:
         """Return all versions and edges of a skill, ended ones included, oldest first."""
@@ -280,7 +273,11 @@ class GraphRows:
             Edge(kind, named.get(source, f"skill:s{source}"), named.get(target, f"skill:s{target}"), *rest)
             for _, kind, source, target, *rest in rows
         )
-        return SkillHistory(tuple(map(_version, sorted(versions, key=lambda row: row[-1]))), tuple(edges))
+        told = [
+            SkillVersion(text, visibility, since, until, recorded_at, _object(metadata), ordinal)
+            for _, text, visibility, since, until, recorded_at, metadata, ordinal in versions
+        ]
+        return SkillHistory(tuple(sorted(told, key=lambda one: one.number)), tuple(edges))
 
     def add_edges(self, change: Change, rows: Sequence[EdgeRow]) -> int:
         """Add edges and return how many are new. An edge that exists with the same weight stays. With another weight
@@ -299,7 +296,6 @@ class GraphRows:
         return new
 
     def end_edges(self, change: Change, rows: Sequence[EdgeRow]) -> int:
-        """End edges and return how many existed."""
         return sum(self.store.write(*(Update("edge", row.where, {"valid_to": change.now}) for row in rows)))
 
     def add_trajectory(self, change: Change, name: str, user: int, query: str, outcome: str, reward: float) -> int:
@@ -338,11 +334,9 @@ class GraphRows:
     def uses(
         self, after: int, kinds: tuple[EdgeKind, ...], least: float | None = None
     ) -> Iterator[tuple[int, EdgeKind, Use]]:
-        """Yield (row, kind, use) for the valid edges of these kinds after a row, oldest first.
-
-        They are EXECUTED and SHOWN, with the user of the trajectory, and OWNS, where a user's own skill counts as used
-        by nothing else. The reward of a use is the weight of its edge, and at least `least`.
-        """
+        """Yield (row, kind, use) for the valid edges of these kinds after a row, oldest first. They are EXECUTED and
+        SHOWN, with the user of the trajectory, and OWNS, where a user's own skill counts as used by nothing else. The
+        reward of a use is the weight of its edge, and at least `least`."""
         where = {"valid_to": None, "kind": kinds, **({} if least is None else {"weight": Between(least)})}
         columns = ("row", "kind", "source", "target", "weight", *TERMS)
         for batch in self.store.scan("edge", columns, where, after=after):
@@ -383,10 +377,8 @@ class GraphRows:
 
     def reembed(self, maker: EmbedderRecord, embed: Callable[[list[str]], Float32Array]) -> int | None:
         """Embed a batch of texts again, while the old vectors stay in use. Return how many, or None if none are left.
-
         New vectors are staged beside the old ones, so that a call that was interrupted can be repeated. When every text
-        has one, all are taken over in one transaction.
-        """
+        has one, all are taken over in one transaction."""
         if self.store.head().embedder == maker:
             return None
         key = f"{maker.name}\n{maker.version}\n{maker.dimensions}"
@@ -452,11 +444,6 @@ def _versions(change: Change, rows: Iterable[tuple[SkillRow, int]]) -> Insert:
     given = ("number", "owner", "text", "visibility", "valid_from", "metadata", "expires_at")
     values = [(*(getattr(row, name) for name in given), ordinal, change.now) for row, ordinal in rows]
     return Insert("version", (*given, "ordinal", "recorded_at"), values)
-
-
-def _version(row: Sequence[Any]) -> SkillVersion:
-    _, text, visibility, valid_from, valid_to, recorded_at, metadata, ordinal = row
-    return SkillVersion(text, visibility, valid_from, valid_to, recorded_at, _object(metadata), ordinal)
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers
-from agentfw_memory.graph.records import EdgeKind, Visibility
-from agentfw_memory.graph.stores.sql import Store
+from ..arrays import Bools, Float32Array, Floats, Integers
+from ..records import EdgeKind, Visibility
+from ..stores.sql import Store
 
 LIVE = ("number", "owner", "shared", "vector", "uses", "rewards", "valid_from")
 """The columns that `live_rows` makes arrays of."""
@@ -28,8 +28,7 @@ class SkillRow:
     visibility: Visibility
     vector: Float32Array
     valid_from: float
-    metadata: str = ""
-    """An object as JSON, or nothing."""
+    metadata: str = ""  # an object as JSON, or nothing
     expires_at: float | None = None
 
 
@@ -41,8 +40,7 @@ class LiveRows:
     owners: Integers
     shared: Bools
     uses: Integers
-    rewards: Floats
-    """Sum of the rewards of all uses."""
+    rewards: Floats  # sum of the rewards of all uses
     valid_from: Floats
     vectors: Float32Array
 
@@ -55,8 +53,7 @@ class EdgeRow(NamedTuple):
     target: int
     weight: float = 1.0
     valid_from: float | None = None
-    user_term: float | None = None
-    """Of a use: how similar user and skill were before it."""
+    user_term: float | None = None  # of a use: how similar user and skill were before it
     community_term: float | None = None
     """Of a use: the share of communities that user and skill had in common before it."""
 

@@ -17,9 +17,9 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
-from agentfw_memory.errors import StoreRefusedError
-from agentfw_memory.graph.stores.sql import Store, create_statements
-from agentfw_memory.graph.stores.store import TABLES, Insert
+from ...errors import StoreRefusedError
+from .sql import Store, create_statements
+from .store import TABLES, Insert
 
 __all__ = ["GROUP", "TABLES", "Insert", "Store", "create_statements", "store_class"]
 

@@ -7,28 +7,24 @@ travels as one message, and many rows are added by COPY: a statement for each wo
 
 from __future__ import annotations
 
+import re
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 
-from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.graph_settings import PATIENCE
-from agentfw_memory.graph.stores.postgres_search import PostgresSearch, array_as_sent, words_of
-from agentfw_memory.graph.stores.postgres_server import LOCK_TIMEOUT, answers_of, open_server, server_errors
-from agentfw_memory.graph.stores.sql import Store
-from agentfw_memory.graph.stores.store import TABLES, Answer, Change, Insert, Reading, Select
+from ..arrays import Float32Array
+from ..graph_settings import PATIENCE
+from .postgres_search import PostgresSearch, array_as_sent, words_of
+from .postgres_server import LOCK_TIMEOUT, Connection, answers_of, open_server, server_errors
+from .sql import Column, Store
+from .store import TABLES, Answer, Change, Insert, Reading, Select
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from agentfw_memory.graph.stores.postgres_server import Connection
-
-SENT = {"integer": "int8", "number": "float8", "optional number": "float8", "text": "text", "bytes": "bytea"}
-SENT |= {"optional text": "text", "vector": "bytea", "words": "bytea"}
+SENT = {"integer": "int8", "number": "float8", "text": "text", "bytes": "bytea", "vector": "bytea", "words": "bytea"}
 """The types that columns are sent as by COPY. Vectors and words are sent as the bytes that the server reads, so this
 process needs no knowledge of their types."""
 
@@ -37,14 +33,16 @@ class PostgresStore(Store):
     """One tenant of a database."""
 
     prefix = "skillgraph."
-    searched = True
+    columns: ClassVar[Mapping[str, Column]] = {
+        "vector": Column(lambda one: array_as_sent(np.asarray(one).tolist()), "?::real[]::vector", "vector_send({})"),
+        "words": Column(words_of, "array_to_tsvector(?::text[])"),
+    }
 
     def __init__(self, where: str | Path, *, patience: float = PATIENCE, power_safe: bool = False) -> None:
         super().__init__(where)
         self._server, self._patience = open_server(str(where)), patience
         self._waiting = f"SET LOCAL lock_timeout = {max(1, round(1000 * patience))}"
-        self._open: Connection | None = None
-        """The connection of the transaction that is open."""
+        self._open: Connection | None = None  # the connection of the transaction that is open
 
     def close(self) -> None:
         self._server.release()
@@ -102,7 +100,7 @@ class PostgresStore(Store):
 
     def _insert(self, one: Insert) -> int:
         kinds = TABLES[one.table].columns
-        sent = [SENT[kinds[name]] for name in one.columns]
+        sent = [SENT[kinds[name].removeprefix("optional ")] for name in one.columns]
         names = ", ".join(f'"{name}"' for name in one.columns)
         into = f"skillgraph.{one.table} (tenant, {names})"
         if one.existing == "keep" and one.rows:
@@ -114,7 +112,7 @@ class PostgresStore(Store):
         made_by: dict[str, Callable[[Any], bytes]] = {"vector": _vector_as_sent, "words": _lexemes_as_sent}
         convert = [made_by.get(kinds[name]) for name in one.columns]
         with (
-            self._connection() as connection,
+            self._lent() as connection,
             connection.cursor() as cursor,
             cursor.copy(f"COPY {into} FROM STDIN (FORMAT BINARY)".encode()) as copy,
         ):
@@ -124,31 +122,19 @@ class PostgresStore(Store):
                 copy.write_row((self._tenant, *values))
         return len(one.rows)
 
-    def _place(self, kind: str) -> str:
-        return {"vector": "?::real[]::vector", "words": "array_to_tsvector(?::text[])"}.get(kind, "?")
-
-    def _vector_read(self, column: str) -> str:
-        return f"vector_send({column})"
-
-    def _vector(self, vector: Float32Array) -> str:
-        return array_as_sent(np.asarray(vector, np.float32).tolist())
-
-    def _words(self, text: str) -> list[str]:
-        return words_of(text)
-
     def _among(self, column: str, values: list[Any]) -> tuple[str, list[Any]]:
         if values and isinstance(values[0], str):
             return f"{column} = ANY(?::text[])", [values]
         return f"{column} = ANY(?::bigint[])", [array_as_sent(values)]
 
     def _run(self, sql: str, values: Sequence[Any]) -> int:
-        with self._connection() as connection:
+        with self._lent() as connection:
             return max(0, connection.execute(_query(sql), values).rowcount)
 
     def _run_many(self, sql: str, rows: Sequence[tuple[Any, ...]]) -> int:
         if len(rows) == 1:
             return self._run(sql, rows[0])
-        with self._connection() as connection, connection.cursor() as cursor:
+        with self._lent() as connection, connection.cursor() as cursor:
             cursor.executemany(_query(sql), rows)
             return max(0, cursor.rowcount)
 
@@ -156,16 +142,10 @@ class PostgresStore(Store):
         return self._ask((sql, *values))[0]
 
     def _ask(self, *queries: tuple[Any, ...]) -> list[list[Any]]:
-        """Return the rows of several queries, which are sent at once. Each is a statement and its values."""
-        statements = [(_query(sql), values) for sql, *values in queries]
-        if self._open is not None:
-            with server_errors(self._open):
-                return answers_of(self._open, self._waiting, statements)
-        with self._server.connection(self._patience) as connection:
-            return answers_of(connection, self._waiting, statements)
+        with self._lent() as connection:
+            return answers_of(connection, self._waiting, [(_query(sql), values) for sql, *values in queries])
 
     def _run_alone(self, sql: str) -> None:
-        """Execute a statement that can't be in a transaction."""
         with self._server.connection(self._patience) as connection:
             connection.execute(sql.encode())
 
@@ -182,20 +162,24 @@ class PostgresStore(Store):
                 self._open = None
 
     @contextmanager
-    def _connection(self) -> Iterator[Connection]:
-        """The connection of the open transaction, or one for a single statement."""
-        if self._open is not None:
+    def _lent(self) -> Iterator[Connection]:
+        """Lend the connection of the open transaction, or one for what is read outside of any."""
+        if self._open is None:
+            with self._server.connection(self._patience) as free:
+                yield free
+        else:
             with server_errors(self._open):
                 yield self._open
-            return
-        with self._server.transaction(self._patience, self._waiting) as one:
-            yield one
+
+
+_TABLE = re.compile(rf"\b(FROM|JOIN)\s+({'|'.join(TABLES)})\b")
 
 
 @lru_cache(maxsize=1_000)
 def _query(sql: str) -> bytes:
-    """Return a statement with the placeholders of psycopg."""
-    return sql.replace("?", "%s").encode()
+    """Return a statement with the placeholders of psycopg, and with the schema of its tables. A search path would be a
+    setting of the session, which doesn't exist behind a pooler in transaction mode."""
+    return _TABLE.sub(r"\1 skillgraph.\2", sql).replace("?", "%s").encode()
 
 
 def _vector_as_sent(vector: Iterable[float]) -> bytes:

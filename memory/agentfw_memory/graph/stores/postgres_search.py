@@ -11,21 +11,21 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.records import Use
-from agentfw_memory.graph.stores.store import NOTHING, TABLES, Corpus, Nearest, Proposals, Sought, Summary
-from agentfw_memory.graph.text.words import terms
+from ..arrays import Float32Array
+from ..records import Use
+from ..text.words import terms
+from .store import Corpus, Nearest, Proposals, Summary
 
-Query = tuple[Any, ...]
-"""A statement that reads, and its values."""
-Ask = Callable[..., list[list[Any]]]
-"""Returns the rows of several queries, which are sent at once."""
+if TYPE_CHECKING:
+    from ..index.word_index import DatabaseQuestion
+
+Query = tuple[Any, ...]  # a statement that reads, and its values
+Ask = Callable[..., list[list[Any]]]  # returns the rows of several queries, which are sent at once
 
 HOLDERS, TOGETHER = 1_000, 100
 """Maximum number of shared skills that are found with a seldom word (as many as make a word common), and with several
@@ -33,25 +33,26 @@ common ones."""
 SCANNED = 100  # entries of the index of vectors that a search looks at, at least. pgvector's `hnsw.ef_search`
 HALVES = 4_000  # maximum number of dimensions of pgvector's index. Longer vectors are compared one by one
 LONGEST_TERM = 500  # maximum number of characters of a stored word; PostgreSQL refuses words of 2 KB
-INDEXES = {
-    "words": "USING gin (words) WITH (fastupdate = off) WHERE tenant = {tenant} AND shared = 1",
-    # With all that is asked of a hundred skills of each scenario: their rows are long, because of the vectors.
-    "use": "(number) INCLUDE (uses, rewards) WHERE tenant = {tenant} AND shared = 1",
-    "when": "(valid_from, number) WHERE tenant = {tenant} AND shared = 1",
-    "own": "(owner, valid_from, number) WHERE tenant = {tenant} AND shared = 0",
-    "vectors": "USING hnsw ((vector::halfvec({dimensions})) halfvec_ip_ops) WHERE tenant = {tenant} AND shared = 1",
-}
-"""The indexes of a tenant on its table of skills."""
-EDGE_INDEX = "(target, kind, row) INCLUDE (source) WHERE tenant = {tenant} AND valid_to IS NULL"
-"""It holds all that is asked for. Otherwise the planner, which thinks that a scenario has few edges, reads them all."""
 METADATA = "nullif(metadata, '')::jsonb"
-METADATA_INDEX = f"USING gin (({METADATA}) jsonb_path_ops) WHERE tenant = {{tenant}} AND valid_to IS NULL"
+INDEXES = {
+    ("live", "words"): "USING gin (words) WITH (fastupdate = off) WHERE tenant = {tenant} AND shared = 1",
+    # With all that is asked of a hundred skills of each scenario: their rows are long, because of the vectors.
+    ("live", "use"): "(number) INCLUDE (uses, rewards) WHERE tenant = {tenant} AND shared = 1",
+    ("live", "when"): "(valid_from, number) WHERE tenant = {tenant} AND shared = 1",
+    ("live", "own"): "(owner, valid_from, number) WHERE tenant = {tenant} AND shared = 0",
+    ("live", "vectors"): (
+        "USING hnsw ((vector::halfvec({dimensions})) halfvec_ip_ops) WHERE tenant = {tenant} AND shared = 1"
+    ),
+    # It holds all that is asked for. Otherwise the planner, which thinks that a scenario has few edges, reads them all.
+    ("edge", "ends"): "(target, kind, row) INCLUDE (source) WHERE tenant = {tenant} AND valid_to IS NULL",
+    ("version", "metadata"): f"USING gin (({METADATA}) jsonb_path_ops) WHERE tenant = {{tenant}} AND valid_to IS NULL",
+}
+"""The indexes of a tenant by their tables and names."""
 FITTING = 20_000  # number of skills that fit a filter up to which they are compared one by one
 ITERATIVE = (0, 8)  # the version of pgvector from which an index goes on until enough of what it finds fits
 
 
 def words_of(text: str) -> list[str]:
-    """Return the different terms of a text, as they are stored."""
     return sorted({term[:LONGEST_TERM] for term in terms(text) if term})
 
 
@@ -61,61 +62,61 @@ def array_as_sent(numbers: Iterable[float]) -> str:
 
 
 class PostgresSearch:
-    """Searches one tenant. Numbers of tenants and dimensions are part of statements, as the indexes are chosen by
-    them."""
+    """Searches one tenant. Numbers of tenants and dimensions are part of statements, by which indexes are chosen."""
 
     def __init__(
         self, ask: Ask, run_alone: Callable[[str], None], vectors: Callable[[list[bytes]], Float32Array], tenant: int
     ) -> None:
         """`run_alone` executes a statement that can't be in a transaction."""
         self._ask, self._run_alone, self._vectors, self._tenant = ask, run_alone, vectors, tenant
-        self._shared = f"tenant = {tenant} AND shared = 1"
-        self._private = f"tenant = {tenant} AND shared = 0"
+        self._shared, self._private = (f"tenant = {tenant} AND shared = {shared}" for shared in (1, 0))
 
-    def propose(self, sought: Sought) -> Proposals:
-        """Search by vectors and words."""
-        (fits, *given), few = self._fitting(sought.where) if sought.where else (("",), False)
-        reader, vector = sought.reader, sought.vector
+    def propose(
+        self, question: DatabaseQuestion, vector: Float32Array | None, most: int, where: Mapping[str, Any]
+    ) -> Proposals:
+        """Search for up to so many shared skills by a vector, and for skills by the words of a question."""
+        (fits, *given), few = self._fitting(where) if where else (("",), False)
+        reader = question.reader
         asked: dict[str, Query] = {}
         if reader is not None:
             asked["person"] = self._person(reader)
         if vector is not None:
-            scanned = f"SET LOCAL hnsw.ef_search = {min(max(SCANNED, 2 * sought.nearest), 1000)}"
+            scanned = f"SET LOCAL hnsw.ef_search = {min(max(SCANNED, 2 * most), 1000)}"
             asked["scanned"] = (scanned,)
             if fits and not few:
                 asked["iterative"] = ("SET LOCAL hnsw.iterative_scan = strict_order",)
-            limit = f"LIMIT {int(sought.nearest)}"
+            limit = f"LIMIT {int(most)}"
             asked["shared"] = self._by_distance(f"{self._shared} {fits}", limit, vector, *given, exact=few)
             if reader is not None:
                 own = f"{self._private} AND owner = ? {fits}"
                 asked["own"] = self._by_distance(own, "", vector, reader, *given)
         queries = "unnest(?::text[], ?::tsquery[]) AS t (term, query)"
-        if sought.seldom:
+        if question.seldom:
             each = f"SELECT number FROM live WHERE {self._shared} {fits} AND words @@ t.query LIMIT {HOLDERS}"
-            terms = list(sought.seldom), [_quoted([term]) for term in sought.seldom]
+            terms = question.seldom, [_quoted([term]) for term in question.seldom]
             asked["holders"] = f"SELECT t.term, array(({each})) FROM {queries}", *given, *terms
-        if sought.together:
+        if question.together:
             there = f"live WHERE {self._shared} {fits}"
-            if sought.among is not None:
-                first = f"SELECT number, words FROM {there} ORDER BY number LIMIT {int(sought.among)}"
+            if question.among is not None and not where:
+                first = f"SELECT number, words FROM {there} ORDER BY number LIMIT {int(question.among)}"
                 there = f"({first}) first WHERE true"
             sql = f"SELECT number FROM {there} AND words @@ ?::tsquery LIMIT {TOGETHER}"
-            asked["together"] = sql, *given, _quoted(sought.together)
-        if reader is not None and sought.terms:
+            asked["together"] = sql, *given, _quoted(question.together)
+        if reader is not None and question.asked:
             theirs = f"l.tenant = {self._tenant} AND l.shared = 0 AND l.owner = ? {fits}"
             having = f"live l JOIN {queries} ON l.words @@ t.query WHERE {theirs}"
-            terms = list(sought.terms), [_quoted([term]) for term in sought.terms]
+            terms = list(question.asked), [_quoted([term]) for term in question.asked]
             sql = f"SELECT t.term, array_agg(l.number) FROM {having} GROUP BY t.term"
             asked["own holders"] = sql, *terms, reader, *given
             asked["own corpus"] = f"{_COUNTED} WHERE {self._private} AND owner = ?", reader
-        answers = self._ask(*((_in_schema(sql), *values) for sql, *values in asked.values())) if asked else []
+        answers = self._ask(*asked.values()) if asked else []
         found = dict(zip(asked, answers, strict=True))
         person, described = self._read_person(found["person"]) if "person" in found else (None, False)
         return Proposals(
             person,
             described,
-            _measured(found["shared"]) if "shared" in found else NOTHING,
-            _measured(found["own"]) if "own" in found else NOTHING,
+            _measured(found.get("shared", ())),
+            _measured(found.get("own", ())),
             dict(found.get("holders", ())),
             [number for (number,) in found.get("together", ())],
             dict(found.get("own holders", ())),
@@ -135,14 +136,17 @@ class PostgresSearch:
             owners = f"SELECT DISTINCT owner FROM live WHERE tenant = {self._tenant} AND number = ANY(?::bigint[])"
             sql = f"SELECT m.number FROM ({owners}) o CROSS JOIN LATERAL ({best}) m"
             asked.append((sql, array_as_sent(numbers), -1 if reader is None else reader))
-        near, *rest = self._ask(*((_in_schema(sql), *values) for sql, *values in asked))
+        near, *rest = self._ask(*asked)
         return [one for (one,) in near], [one for rows in rest for (one,) in rows]
 
     def similar_in(self, scenarios: Sequence[int], query: Float32Array, k: int, reader: int | None) -> list[int]:
         """Return the skills of these scenarios with the most similar vectors: visible ones, or anyone's private ones.
         Without scenarios, all skills are looked at."""
         seen = "shared = 0" if reader is None else f"(shared = 1 OR owner = {int(reader)})"
-        about = f"AND number IN ({self._members()})" if scenarios else ""
+        valid = f"tenant = {self._tenant} AND valid_to IS NULL"
+        applying = f"SELECT source FROM edge WHERE {valid} AND kind = 'APPLIES_TO' AND target = ANY(?::bigint[])"
+        triggered = f"SELECT target FROM edge WHERE {valid} AND kind = 'TRIGGERS' AND source = ANY(?::bigint[])"
+        about = f"AND number IN ({applying} UNION {triggered})" if scenarios else ""
         values = [array_as_sent(scenarios)] * 2 if scenarios else []
         nearest = self._by_distance(f"tenant = {self._tenant} AND {seen} {about}", f"LIMIT {int(k)}", query, *values)
         return [number for number, _ in self._rows(*nearest)]
@@ -171,11 +175,16 @@ class PostgresSearch:
 
     def build(self, dimensions: int) -> None:
         """Create the indexes that aren't there. Takes minutes for a million skills, during which others go on."""
-        for name, on in INDEXES.items():
-            if name != "vectors" or dimensions <= HALVES:
-                self._create("live", name, on.format(tenant=self._tenant, dimensions=dimensions))
-        self._create("edge", "ends", EDGE_INDEX.format(tenant=self._tenant))
-        self._create("version", "metadata", METADATA_INDEX.format(tenant=self._tenant))
+        for (table, name), on in INDEXES.items():
+            index = f"{table}_{name}_{self._tenant}"
+            there = "SELECT i.indisvalid FROM pg_index i WHERE i.indexrelid = to_regclass(?)"
+            valid = [valid for (valid,) in self._rows(there, f"skillgraph.{index}")]
+            if valid == [True] or (name == "vectors" and dimensions > HALVES):
+                continue
+            if valid:  # a process was killed meanwhile
+                self._run_alone(f"DROP INDEX IF EXISTS skillgraph.{index}")
+            made = on.format(tenant=self._tenant, dimensions=dimensions)
+            self._run_alone(f"CREATE INDEX CONCURRENTLY IF NOT EXISTS {index} ON skillgraph.{table} {made}")
         # Without counts of the rows, the planner may read a whole table for each candidate. After a vacuum, what
         # an index holds needn't be looked up in the table.
         self._run_alone("VACUUM (ANALYZE) skillgraph.live, skillgraph.edge, skillgraph.version")
@@ -183,14 +192,14 @@ class PostgresSearch:
     # Statements
 
     def _rows(self, sql: str, *values: Any) -> list[Any]:
-        return self._ask((_in_schema(sql), *values))[0]
+        return self._ask((sql, *values))[0]
 
     def _fitting(self, where: Mapping[str, Any]) -> tuple[Query, bool]:
         """Return the condition that a skill fits a filter, with its values, and whether so few fit that all of them are
         compared."""
         condition, *values = _filter(where)
         sql = f"SELECT number FROM version WHERE tenant = {self._tenant} AND valid_to IS NULL AND {condition}"
-        some = (f"{_in_schema(sql)} LIMIT {FITTING + 1}", *values)
+        some = (f"{sql} LIMIT {FITTING + 1}", *values)
         found, ((version,),) = self._ask(some, ("SELECT extversion FROM pg_extension WHERE extname = 'vector'",))
         if len(found) <= FITTING:
             return ("AND number = ANY(?::bigint[])", array_as_sent(number for (number,) in found)), True
@@ -244,23 +253,6 @@ class PostgresSearch:
             return (sql, *values, array_as_sent(query.tolist()))
         return (f"SELECT number, -distance FROM ({one}) nearest", array_as_sent(query.tolist()), *values)
 
-    def _members(self) -> str:
-        """A statement of the skills of scenarios, which are given twice."""
-        valid = f"tenant = {self._tenant} AND valid_to IS NULL"
-        return (
-            f"SELECT source FROM edge WHERE {valid} AND kind = 'APPLIES_TO' AND target = ANY(?::bigint[]) "
-            f"UNION SELECT target FROM edge WHERE {valid} AND kind = 'TRIGGERS' AND source = ANY(?::bigint[])"
-        )
-
-    def _create(self, table: str, name: str, on: str) -> None:
-        index = f"{table}_{name}_{self._tenant}"
-        sql = "SELECT i.indisvalid FROM pg_index i WHERE i.indexrelid = to_regclass(?)"
-        for (valid,) in self._rows(sql, f"skillgraph.{index}"):
-            if valid:
-                return
-            self._run_alone(f"DROP INDEX IF EXISTS skillgraph.{index}")  # of a process that was killed meanwhile
-        self._run_alone(f"CREATE INDEX CONCURRENTLY IF NOT EXISTS {index} ON skillgraph.{table} {on}")
-
 
 _COUNTED = "SELECT count(*), coalesce(sum(length(words)), 0) FROM live"
 
@@ -273,15 +265,6 @@ def _quoted(words: Iterable[str]) -> str:
     """A query for texts that have all of these words."""
     escaped = (word[:LONGEST_TERM].replace("\\", "\\\\").replace("'", "''") for word in words)
     return " & ".join(f"'{word}'" for word in escaped)
-
-
-def _in_schema(sql: str) -> str:
-    """Return a statement, with the schema of its tables. A search path would be a setting of the session, which doesn't
-    exist behind a pooler in transaction mode."""
-    return _TABLE.sub(r"\1 skillgraph.\2", sql)
-
-
-_TABLE = re.compile(rf"\b(FROM|JOIN)\s+({'|'.join(TABLES)})\b")
 
 
 def _filter(where: Mapping[str, Any]) -> Query:

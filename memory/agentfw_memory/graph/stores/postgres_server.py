@@ -13,10 +13,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
-from agentfw_memory.errors import (
+from ...errors import (
     DisconnectedError,
     MissingExtraError,
     SkillGraphError,
@@ -24,13 +24,17 @@ from agentfw_memory.errors import (
     StoreBusyError,
     StoreRefusedError,
 )
-from agentfw_memory.graph.stores.sql import create_statements
-from agentfw_memory.graph.stores.store import Answer
+from .sql import create_statements
+from .store import Answer
 
-if TYPE_CHECKING:
+try:
     import psycopg
+    from psycopg.errors import LockNotAvailable, ReadOnlySqlTransaction
+    from psycopg_pool import ConnectionPool, PoolTimeout
+except ImportError:
+    raise MissingExtraError("a graph on PostgreSQL", "postgres", module="psycopg_pool") from None
 
-    Connection = psycopg.Connection[tuple[Any, ...]]
+Connection = psycopg.Connection[tuple[Any, ...]]
 
 VERSION = 5
 CONNECTIONS = 10  # maximum number of connections of a process to one database. Further threads wait for a free one
@@ -41,8 +45,9 @@ ATTEMPT = 0.5
 """Seconds that one attempt to get a connection takes. Attempts are repeated until the caller's patience ends."""
 
 TYPES = {"integer": "bigint", "number": "float8", "text": 'text COLLATE "C"', "vector": "vector", "bytes": "bytea"}
-TYPES["words"] = "tsvector"
-"""The types of columns. Text is compared by bytes, not in the order of a language."""
+TYPES["words"] = "tsvector"  # the types of columns. Text is compared by bytes, not in the order of a language.
+DISCONNECTIONS = psycopg.OperationalError, psycopg.InterfaceError, ReadOnlySqlTransaction
+"""What a broken connection raises. After a failover, one may lead to a server that only reads."""
 
 PAUSE = 0.1  # seconds before a call is repeated whose connection broke
 
@@ -52,10 +57,6 @@ _opening = threading.Lock()
 
 def open_server(url: str) -> Server:
     """Return this process's connections to a database, and create the tables if there are none."""
-    try:
-        import psycopg_pool  # noqa: F401
-    except ImportError:
-        raise MissingExtraError("a graph on PostgreSQL", "postgres", module="psycopg_pool") from None
     key = os.getpid(), url  # connections of a parent process are of no use after a fork
     with _opening:
         server = _servers.get(key)
@@ -70,11 +71,8 @@ class Server:
     """The connections of this process to one database."""
 
     def __init__(self, url: str) -> None:
-        import psycopg_pool
-
         self._url, self.graphs = url, 0
-        self._no_connection = psycopg_pool.PoolTimeout
-        self._pool = psycopg_pool.ConnectionPool(
+        self._pool = ConnectionPool(
             url,
             # Without names, because a prepared statement belongs to a session, and a pooler may change it.
             kwargs={"autocommit": True, "prepare_threshold": None, "connect_timeout": 10},
@@ -93,7 +91,7 @@ class Server:
             try:
                 connection = self._pool.getconn(timeout=ATTEMPT)
                 break
-            except self._no_connection as error:
+            except PoolTimeout as error:
                 if time.monotonic() > until:
                     raise StorageError(
                         f"{without_password(self._url)} gave no connection within {patience:.0f} seconds",
@@ -115,7 +113,7 @@ class Server:
                     connection.execute(settings.encode())
                     yield connection
                     committing = True
-            except _disconnections() as error:
+            except DISCONNECTIONS as error:
                 raise _failed(connection, error, unsure=committing) from error
 
     def retried(self, call: Callable[[], Answer], patience: float, *, repeatable: bool = True) -> Answer:
@@ -129,11 +127,10 @@ class Server:
                     raise
             time.sleep(PAUSE)
             # After a restart of the server, the idle connections are broken too.
-            with contextlib.suppress(self._no_connection):
+            with contextlib.suppress(PoolTimeout):
                 self._pool.check()
 
     def release(self) -> None:
-        """Close the connections when the last graph releases them."""
         with _opening:
             self.graphs -= 1
             if not self.graphs:
@@ -144,14 +141,10 @@ class Server:
 def answers_of(
     connection: Connection, settings: str, queries: Sequence[tuple[bytes, Sequence[Any]]]
 ) -> list[list[tuple[Any, ...]]]:
-    """Return the rows of each query. They travel as one message, and so do their answers.
-
-    The values become literals, because the server takes several statements in a message only without parameters. Of
-    a pipeline, psycopg sends and fetches each statement by itself, which takes more time than it saves. Outside a
-    transaction, the message is one by itself, for which `settings` hold.
-    """
-    import psycopg
-
+    """Return the rows of each query. They travel as one message, and so do their answers. The values become literals,
+    because the server takes several statements in a message only without parameters. Of a pipeline, psycopg sends and
+    fetches each statement by itself, which takes more time than it saves. Outside a transaction, the message is one by
+    itself, for which `settings` hold."""
     alone = connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
     cursor = psycopg.ClientCursor(connection)
     statements = [cursor.mogrify(sql, values) for sql, values in queries]
@@ -167,31 +160,20 @@ def answers_of(
 @contextmanager
 def server_errors(connection: Connection) -> Iterator[None]:
     """Raise errors of the server as ours."""
-    import psycopg
-
     try:
         yield
-    except psycopg.errors.LockNotAvailable as error:
+    except LockNotAvailable as error:
         problem = "another process has held the graph for too long"
         raise StoreBusyError(problem, fix="end the process that hangs in a transaction, then try again") from error
-    except _disconnections() as error:
+    except DISCONNECTIONS as error:
         raise _failed(connection, error) from error
     except psycopg.Error as error:
         problem = f"the server refused: {str(error).strip()}"
         raise SkillGraphError(problem, fix="change the input; nothing of it was stored") from error
 
 
-def _disconnections() -> tuple[type[Exception], ...]:
-    import psycopg
-
-    # After a failover, a connection may lead to a server that only reads.
-    return psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.ReadOnlySqlTransaction
-
-
 def _failed(connection: Connection, error: Exception, *, unsure: bool = False) -> StorageError:
-    import psycopg
-
-    if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
+    if isinstance(error, ReadOnlySqlTransaction):
         connection.close()
     what = f"the server failed: {str(error).strip()}"
     if not connection.closed:
@@ -200,48 +182,40 @@ def _failed(connection: Connection, error: Exception, *, unsure: bool = False) -
 
 
 def _create_tables(url: str) -> None:
-    import psycopg
-
+    """Check whose schema a database has, and create ours if there is none."""
     shown = without_password(url)
     try:
-        with contextlib.closing(
-            psycopg.connect(url, autocommit=True, connect_timeout=20, prepare_threshold=None)
-        ) as connection:
-            _prepare(connection, shown)
+        connection = psycopg.connect(url, autocommit=True, connect_timeout=20, prepare_threshold=None)
+        with contextlib.closing(connection), connection.transaction():
+            connection.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}s'")
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (CREATION_LOCK,))
+            there = "SELECT to_regnamespace('skillgraph'), to_regclass('skillgraph.format')"
+            ((schema, table),) = connection.execute(there).fetchall()
+            if schema is None:
+                connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+                connection.execute("CREATE SCHEMA skillgraph")
+                connection.execute("CREATE TABLE skillgraph.format (version integer NOT NULL)")
+                numbered = "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
+                for sql in create_statements(TYPES, numbered=numbered, prefix="skillgraph."):
+                    connection.execute(sql.encode())
+                connection.execute("INSERT INTO skillgraph.format VALUES (%s)", (VERSION,))
+            elif table is None:
+                problem = f"{shown} has a schema skillgraph that belongs to another program"
+                raise StoreRefusedError(problem, fix="choose another database")
+            ((version,),) = connection.execute("SELECT version FROM skillgraph.format").fetchall()
+            if version != VERSION:
+                what = f"format {version}, this version reads {VERSION}"
+                raise StoreRefusedError(
+                    f"{shown} was written by another version of agentfw ({what})",
+                    fix="pip install --upgrade agentfw, or import an export of that version into a new database",
+                )
+    except psycopg.OperationalError as error:  # also one that crashes meanwhile
+        reason = str(error).strip().splitlines()[-1]
+        fix = "check that the server is running, and the address and user name"
+        raise StorageError(f"{shown} can't be reached: {reason}", fix=fix) from None
     except psycopg.Error as error:
-        if isinstance(error, psycopg.OperationalError):  # also one that crashes meanwhile
-            reason = str(error).strip().splitlines()[-1]
-            fix = "check that the server is running, and the address and user name"
-            raise StorageError(f"{shown} can't be reached: {reason}", fix=fix) from None
         fix = "install pgvector (CREATE EXTENSION vector), and use a role that may create a schema"
         raise StoreRefusedError(f"{shown} can't hold skill graphs: {str(error).strip()}", fix=fix) from None
-
-
-def _prepare(connection: Connection, shown: str) -> None:
-    """Check whose schema it is, and create it if there is none."""
-    with connection.transaction():
-        connection.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}s'")
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", (CREATION_LOCK,))
-        found = connection.execute("SELECT to_regnamespace('skillgraph'), to_regclass('skillgraph.format')").fetchone()
-        assert found is not None
-        if found[0] is None:
-            connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
-            connection.execute("CREATE SCHEMA skillgraph")
-            connection.execute("CREATE TABLE skillgraph.format (version integer NOT NULL)")
-            numbered = "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
-            for sql in create_statements(TYPES, numbered=numbered, prefix="skillgraph."):
-                connection.execute(sql.encode())
-            connection.execute("INSERT INTO skillgraph.format VALUES (%s)", (VERSION,))
-        elif found[1] is None:
-            problem = f"{shown} has a schema skillgraph that belongs to another program"
-            raise StoreRefusedError(problem, fix="choose another database")
-        row = connection.execute("SELECT version FROM skillgraph.format").fetchone()
-        if row is None or row[0] != VERSION:
-            version = row[0] if row else "unknown"
-            raise StoreRefusedError(
-                f"{shown} was written by another version of agentfw (format {version}, this version reads {VERSION})",
-                fix="pip install --upgrade agentfw, or import an export of that version into a new database",
-            )
 
 
 def without_password(url: str) -> str:

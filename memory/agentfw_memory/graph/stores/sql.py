@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import astuple
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.graph_settings import PATIENCE
-from agentfw_memory.graph.stores.store import (
+from ..arrays import Float32Array
+from ..graph_settings import PATIENCE
+from .store import (
     TABLES,
     Among,
     Answer,
@@ -39,9 +39,23 @@ from agentfw_memory.graph.stores.store import (
 )
 
 if TYPE_CHECKING:
-    from agentfw_memory.graph.stores.postgres_search import PostgresSearch
+    from .postgres_search import PostgresSearch
 
 Statement = tuple[str, list[Any]]
+
+
+class Column(NamedTuple):
+    """How a database takes and returns the values of a column."""
+
+    made: Callable[[Any], Any] | None = None
+    """Makes a parameter of a value, if it isn't one already."""
+    place: str = "?"
+    """The placeholder of the parameter."""
+    read: str = "{}"
+    """The expression that reads the column."""
+
+
+_PLAIN = Column()
 
 
 class Store(ABC):
@@ -51,8 +65,8 @@ class Store(ABC):
     """Exceptions that the database driver raises for an invalid row."""
     prefix: ClassVar[str] = ""
     """What comes before the name of a table."""
-    searched: ClassVar[bool] = False
-    """Whether the store has the columns of kind "words"."""
+    columns: ClassVar[Mapping[str, Column]] = {"vector": Column(lambda vector: np.asarray(vector, "<f4").tobytes())}
+    """By kind: columns that aren't written and read as they are. A store without "words" leaves these columns out."""
     in_order: ClassVar[Mapping[str, str]] = {}
     """By table: a hint where the planner needs one to read it in the order of its key."""
 
@@ -223,7 +237,7 @@ class Store(ABC):
 
     def _columns(self, table: str, columns: Iterable[str]) -> str:
         kinds = TABLES[table].columns
-        return ", ".join(self._vector_read(name) if kinds[name] == "vector" else f'"{name}"' for name in columns)
+        return ", ".join(self.columns.get(kinds[name], _PLAIN).read.format(f'"{name}"') for name in columns)
 
     def _where(self, table: str, where: Where) -> Statement:
         found = [self._condition(f'"{name}"', wanted) for name, wanted in where.items()]
@@ -259,9 +273,9 @@ class Store(ABC):
             return 0
         kinds = TABLES[one.table].columns
         kept = [
-            (place, name, self._converter(kinds[name]))
+            (place, name, self.columns.get(kinds[name], _PLAIN).made)
             for place, name in enumerate(one.columns)
-            if kinds[name] != "words" or self.searched
+            if kinds[name] != "words" or "words" in self.columns
         ]
         rows = [
             (self._tenant, *[row[place] if made is None else made(row[place]) for place, _, made in kept])
@@ -274,7 +288,7 @@ class Store(ABC):
         shape = one.table, one.existing, *names
         if shape not in self._inserts:  # to put a statement together takes longer than to run it
             kinds, key = TABLES[one.table].columns, TABLES[one.table].key
-            places = ", ".join(self._place(kinds[name]) for name in names)
+            places = ", ".join(self.columns.get(kinds[name], _PLAIN).place for name in names)
             end = "ON CONFLICT DO NOTHING" if one.existing == "keep" else ""
             if one.existing == "replace":
                 new = ", ".join(f'"{name}" = excluded."{name}"' for name in names if name not in key)
@@ -291,36 +305,18 @@ class Store(ABC):
         kinds = TABLES[one.table].columns
         sets, values = [f'"{name}" = "{name}" + ?' for name in one.add], list[Any](one.add.values())
         for name, value in one.values.items():
-            if kinds[name] != "words" or self.searched:
-                made = self._converter(kinds[name])
-                sets.append(f'"{name}" = {self._place(kinds[name])}')
-                values.append(value if made is None else made(value))
+            if kinds[name] != "words" or "words" in self.columns:
+                column = self.columns.get(kinds[name], _PLAIN)
+                sets.append(f'"{name}" = {column.place}')
+                values.append(value if column.made is None else column.made(value))
         sql = f"UPDATE {self.prefix}{one.table} SET {', '.join(sets)} WHERE tenant = ? {conditions}"
         return self._run(sql, [*values, self._tenant, *found_by])
 
-    def _converter(self, kind: str) -> Any:
-        """Return what makes a parameter of a value of this kind, if it isn't one already."""
-        return self._vector if kind == "vector" else self._words if kind == "words" else None
-
     # The dialect
-
-    def _place(self, kind: str) -> str:
-        """Return the placeholder of a column of this kind."""
-        return "?"
-
-    def _vector_read(self, column: str) -> str:
-        """Return the expression that reads a vector."""
-        return column
-
-    def _vector(self, vector: Float32Array) -> Any:
-        return np.asarray(vector, "<f4").tobytes()
 
     def vectors(self, values: Sequence[Any]) -> Float32Array:
         """Convert values of a column of vectors, as they were read, to the rows of a matrix."""
         return np.frombuffer(b"".join(values), "<f4").astype(np.float32, copy=False).reshape(len(values), -1)
-
-    def _words(self, text: str) -> Any:
-        return text
 
     @abstractmethod
     def _among(self, column: str, values: list[Any]) -> Statement:
@@ -343,22 +339,16 @@ class Store(ABC):
         """Open a write transaction."""
 
 
-TENANT = {
-    "name": "text",
-    "counter": "integer",
-    "forgotten": "integer",
-    "next_number": "integer",
-    "embedder": "text",
-    "embedder_version": "text",
-    "dimensions": "integer",
+_TENANT = {
+    "name": ("text", "NOT NULL UNIQUE"),
+    "counter": ("integer", "NOT NULL DEFAULT 0"),
+    "forgotten": ("integer", "NOT NULL DEFAULT 0"),
+    "next_number": ("integer", "NOT NULL DEFAULT 1"),
+    "embedder": ("text", ""),
+    "embedder_version": ("text", ""),
+    "dimensions": ("integer", ""),
 }
 """The columns of the table of tenants, besides the number of each."""
-_DEFAULTS = {
-    "name": "NOT NULL UNIQUE",
-    "counter": "NOT NULL DEFAULT 0",
-    "forgotten": "NOT NULL DEFAULT 0",
-    "next_number": "NOT NULL DEFAULT 1",
-}
 
 
 def create_statements(
@@ -370,7 +360,7 @@ def create_statements(
     whose values the database counts itself, `ends` what follows the columns of a table and of one with short rows, and
     without `keys` the database enforces none.
     """
-    columns = [f"{name} {types[kind]} {_DEFAULTS.get(name, '')}" for name, kind in TENANT.items()]
+    columns = [f"{name} {types[kind]} {needed}" for name, (kind, needed) in _TENANT.items()]
     yield f"CREATE TABLE {prefix}tenant (tenant {numbered.format('tenant')}, {', '.join(columns)}) {ends[0]}"
     for name, table in TABLES.items():
         columns = [f"tenant {types['integer']} NOT NULL"]
@@ -382,7 +372,7 @@ def create_statements(
                 needed = "" if plain != kind or kind == "words" else " NOT NULL"
                 default = " DEFAULT 0" if column in ("uses", "rewards") else ""
                 columns.append(f'"{column}" {types[plain]}{needed}{default}')
-        if keys and not table.numbered:
+        if keys and table.key != ("row",):
             columns.append(f"PRIMARY KEY (tenant, {_quoted(table.key)})")
         yield f"CREATE TABLE {prefix}{name} ({', '.join(columns)}) {ends[table.small]}"
         for index in table.indexes if keys else ():

@@ -15,11 +15,11 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ClassVar
 
-from agentfw_memory.errors import StoreBusyError
-from agentfw_memory.files import LOCK_TIMEOUT, disk_error, is_locked, open_sqlite, transaction, waited_for
-from agentfw_memory.graph.graph_settings import PATIENCE
-from agentfw_memory.graph.stores.sql import Store, create_statements
-from agentfw_memory.graph.stores.store import Answer
+from ...errors import StoreBusyError
+from ...files import LOCK_TIMEOUT, disk_error, is_locked, open_sqlite, transaction, waited_for
+from ..graph_settings import PATIENCE
+from .sql import Store, create_statements
+from .store import Answer
 
 VERSION = 4
 APPLICATION = 0x534B4730  # "SKG0": marks our files

@@ -14,15 +14,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
-import numpy as np
-
-from agentfw_memory.graph.arrays import Float32Array, Floats, Integers
-from agentfw_memory.graph.records import Use
+from ..arrays import Float32Array, Floats, Integers
+from ..records import Use
 
 Answer = TypeVar("Answer")
 
-Clock = Callable[[], float]
-"""Returns the current time in seconds since 1970."""
+Clock = Callable[[], float]  # returns the current time in seconds since 1970
 
 
 # The tables, declared once for every store. Each row belongs to a tenant, which is the first column of every table and
@@ -37,11 +34,9 @@ class Index:
     """Columns that rows are found by, after the tenant, and which rows: all, or those where a column is empty."""
 
     columns: tuple[str, ...]
-    valid: bool = False
-    """Whether only rows without `valid_to` are in it."""
+    valid: bool = False  # whether only rows without `valid_to` are in it
     unique: bool = False
-    given: str = ""
-    """A column that rows in it must have."""
+    given: str = ""  # a column that rows in it must have
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +45,9 @@ class Table:
 
     columns: Mapping[str, Kind]
     key: tuple[str, ...]
+    """Alone, "row" is a number that the store counts itself, in the order in which rows are added."""
     indexes: tuple[Index, ...] = ()
-    small: bool = False
-    """Whether its rows are short, so that a database may keep them in the order of the key."""
-
-    @property
-    def numbered(self) -> bool:
-        """Whether the store numbers the rows itself, in the order in which they are added."""
-        return self.key == ("row",)
+    small: bool = False  # whether its rows are short, so that a database may keep them in the order of the key
 
 
 TABLES: Mapping[str, Table] = {
@@ -158,17 +148,12 @@ class EmbedderRecord:
 class Head:
     """What is known of a tenant as a whole, as of one moment."""
 
-    counter: int
-    """The number of the last change."""
-    forgotten: int
-    """The number of the last change that deleted for good. Caches from before it must not stay on disk."""
+    counter: int  # the number of the last change
+    forgotten: int  # the number of the last change that deleted for good. Caches from before it must not stay on disk.
     next_number: int
-    embedder: EmbedderRecord | None
-    """The embedder of the vectors, or None before the first one."""
-    latest_edge: int
-    """The row of the latest edge, or 0."""
-    any_expired: bool
-    """Whether there are skills whose time is over."""
+    embedder: EmbedderRecord | None  # the embedder of the vectors, or None before the first one
+    latest_edge: int  # the row of the latest edge, or 0
+    any_expired: bool  # whether there are skills whose time is over
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +191,7 @@ class Not:
     value: Any
 
 
-Where = Mapping[str, Any]
-"""Conditions by column. A row has to meet all of them."""
+Where = Mapping[str, Any]  # conditions by column. A row has to meet all of them.
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,8 +253,7 @@ Writing = Insert | Update | Delete
 # searched by an index, and what a user has in private is read as a whole: it is little. So what a user may not see is
 # never looked at, and neither is what a filter leaves out.
 
-Nearest = tuple[Integers, Floats]
-"""Skills with their similarities, the most similar first."""
+Nearest = tuple[Integers, Floats]  # skills with their similarities, the most similar first
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,53 +265,24 @@ class Corpus:
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
-    """What skills are searched for with."""
-
-    reader: int | None
-    vector: Float32Array | None
-    nearest: int
-    """Number of shared skills to find by their vectors."""
-    terms: Sequence[str]
-    """The words, of which the skills with each are found: shared ones with a seldom word, private ones with any."""
-    seldom: Sequence[str]
-    together: Sequence[str]
-    """Common words, of which the shared skills with all of them are found."""
-    among: int | None
-    """Number of first skills among which these are looked for, or None for all of them."""
-    where: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
 class Proposals:
     """What was found, and what is needed to weigh it."""
 
-    person: Float32Array | None
-    """The vector of the reader's profile, or the mean of their skills."""
-    described: bool
-    """Whether it is a profile's."""
+    person: Float32Array | None  # the vector of the reader's profile, or the mean of their skills
+    described: bool  # whether it is a profile's
     shared: Nearest
-    own: Nearest
-    """All private skills of the reader."""
+    own: Nearest  # all private skills of the reader
     holders: Mapping[str, list[int]]
     together: Sequence[int]
     own_holders: Mapping[str, list[int]]
-    own_corpus: Corpus
-    """The texts of all private skills of the reader."""
+    own_corpus: Corpus  # the texts of all private skills of the reader
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
     """What is true of all skills."""
 
-    corpus: Corpus
-    """The texts of all shared skills."""
-    common: dict[str, int]
-    """How many of them have each common word."""
-    sample: list[int]
-    """Shared skills, drawn from all of them."""
-    uses: list[Use]
-    """The latest uses, oldest first."""
-
-
-NOTHING: Nearest = np.zeros(0, np.int64), np.zeros(0)
+    corpus: Corpus  # the texts of all shared skills
+    common: dict[str, int]  # how many of them have each common word
+    sample: list[int]  # shared skills, drawn from all of them
+    uses: list[Use]  # the latest uses, oldest first

@@ -25,7 +25,7 @@ import importlib.util
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import chain, pairwise
@@ -100,8 +100,7 @@ _NEGATED = (
     "no not never don doesn nicht nie kein keine ne pas jamais sans nunca sin non mai senza não sem не нет без никогда "
     "لا ليس لم नहीं मत"
 )
-NEGATIONS = frozenset(_NEGATED.split())
-"""Words that turn a text round, though most of them are too common to be terms."""
+NEGATIONS = frozenset(_NEGATED.split())  # words that turn a text round, though most of them are too common to be terms
 SHORT = 300  # number of characters up to which a text may be a question
 
 _WORD = re.compile(r"\w+")
@@ -125,7 +124,13 @@ def tokens(text: str) -> list[str]:
 def words(text: str) -> list[str]:
     """Split a text of any script into case-folded words. A run of characters without spaces becomes its pairs."""
     plain = text.casefold()
-    return _WORD.findall(plain) if plain.isascii() else list(_split(unicodedata.normalize("NFKC", plain)))
+    if plain.isascii():
+        return _WORD.findall(plain)
+    found = list[str]()
+    for word in _MARKED_WORD.findall(unicodedata.normalize("NFKC", plain)):
+        for run in _RUN.findall(word):
+            found += map("".join, pairwise(run)) if _PAIRED.match(run) and len(run) > 1 else [run]
+    return found
 
 
 def terms(text: str) -> list[str]:
@@ -188,15 +193,6 @@ def followed(
     done = {term for each in (*said, *called) for term in terms(each)}
     asked = set(terms(text)) - {term for each in (*about, *named) for term in terms(each)}
     return 3 * len(asked & done) >= len(asked) if asked else bool(named)
-
-
-def _split(plain: str) -> Iterator[str]:
-    for word in _MARKED_WORD.findall(plain):
-        for run in _RUN.findall(word):
-            if _PAIRED.match(run) and len(run) > 1:
-                yield from map("".join, pairwise(run))
-            else:
-                yield run
 
 
 def _spelled(date: re.Match[str]) -> str:
