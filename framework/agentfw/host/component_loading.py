@@ -24,19 +24,17 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-def missing_modules(registered: Registered) -> list[str]:
-    """Which of the modules that it needs aren't installed; looked for, never imported."""
+def missing_module(registered: Registered) -> str:
+    """The first of the modules that it needs and that isn't installed; looked for, never imported."""
     from importlib.util import find_spec
 
-    missing = []
     for module in registered.component.needs:
         try:
-            found = find_spec(module) is not None
+            if find_spec(module) is None:
+                return module
         except (ImportError, ValueError):  # a parent is missing, or the module was put in place by hand
-            found = False
-        if not found:
-            missing.append(module)
-    return missing
+            return module
+    return ""
 
 
 def settings_model(registered: Registered) -> type[BaseModel] | None:
@@ -79,9 +77,8 @@ def create(
     Settings that `check_settings` has validated are not validated again: a validator may change what it is given. A
     factory with a parameter named like a service is given it: a judge, for one, makes its own policy with `host`.
     """
-    missing = missing_modules(registered)
-    if missing:
-        raise _missing_extra(registered, missing[0])
+    if missing := missing_module(registered):
+        raise _missing_extra(registered, missing)
     if settings is None or isinstance(settings, Mapping):
         checked = check_settings(registered, settings or {}, where, secrets)
     else:

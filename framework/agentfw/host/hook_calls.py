@@ -10,7 +10,7 @@ import asyncio
 import copy
 import inspect
 import sys
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -105,59 +105,34 @@ class HookManager(PluginManager):
         return found
 
     def tell(self, hook: str, **arguments: object) -> None:
+        """Call a hook that watches."""
         if hook not in LIFECYCLE_HOOKS:
             raise UnknownNameError("lifecycle hook", hook, LIFECYCLE_HOOKS)
-        getattr(self.hook, hook)(**arguments)
+        for implementation in self.implementations(hook):
+            owner = self.owner_of(implementation)
+            if owner.silenced:
+                continue
+            try:
+                with PluginCall(owner.title, f"{hook}()", owner.fix):
+                    answer: object = not_awaitable(implementation.function(*_given(implementation, arguments)))
+            except BaseException as error:
+                if not is_failure(error):
+                    raise
+                answer = error
+            self._trace(owner, hook, arguments, answer)
+            if isinstance(answer, BaseException):
+                text = f"{owner.title} raised {in_words(answer)} in {hook}"
+                if self._strict:
+                    raise PluginError(text, fix=owner.fix) from answer
+                owner.silenced = True
+                self.notes.append(f"{text} and is not called again; {owner.fix}")
 
     async def decide(self, hook: str, **arguments: object) -> Decided | None:
         """What the hooks decide. An error of theirs names the plugin."""
-        decision: Awaitable[Decided | None] = getattr(self.hook, hook)(**arguments)
-        return await decision
-
-    def decide_now(self, hook: str, **arguments: object) -> Decided | None:
-        """The same for a hook that has no coroutines."""
-        try:
-            getattr(self.hook, hook)(**arguments).send(None)
-        except StopIteration as end:
-            decided: Decided | None = end.value
-            return decided
-        raise AssertionError("a hook that must not wait has waited")
-
-    def _hookexec(
-        self, hook_name: str, methods: Sequence[HookImpl], kwargs: Mapping[str, object], firstresult: bool
-    ) -> Any:
-        """What pluggy calls for `manager.hook.NAME(...)`. Of two methods, the last is called first."""
-        order = methods[::-1]
-        if hook_name in DECIDING_HOOKS:
-            return self._decide(hook_name, order, kwargs)
-        for implementation in order:
-            self._tell(hook_name, implementation, kwargs)
-        return None
-
-    def _tell(self, hook: str, implementation: HookImpl, arguments: Mapping[str, object]) -> None:
-        owner = self.owner_of(implementation)
-        if owner.silenced:
-            return
-        try:
-            with PluginCall(owner.title, f"{hook}()", owner.fix):
-                answer: object = not_awaitable(implementation.function(*_given(implementation, arguments)))
-        except BaseException as error:
-            if not is_failure(error):
-                raise
-            answer = error
-        self._trace(owner, hook, arguments, answer)
-        if isinstance(answer, BaseException):
-            text = f"{owner.title} raised {in_words(answer)} in {hook}"
-            if self._strict:
-                raise PluginError(text, fix=owner.fix) from answer
-            owner.silenced = True
-            self.notes.append(f"{text} and is not called again; {owner.fix}")
-
-    async def _decide(self, hook: str, order: Sequence[HookImpl], arguments: Mapping[str, object]) -> Decided | None:
         waiting: list[tuple[HookOwner, Generator[None, Any, Any]]] = []
         found: Decided | None = None
         try:
-            for implementation in order:
+            for implementation in self.implementations(hook):
                 owner, values = self.owner_of(implementation), _given(implementation, arguments)
                 if implementation.wrapper:
                     around: Any = implementation.function(*values)
@@ -178,6 +153,15 @@ class HookManager(PluginManager):
             for _, around in reversed(waiting):
                 around.close()
         return found
+
+    def decide_now(self, hook: str, **arguments: object) -> Decided | None:
+        """The same for a hook that has no coroutines."""
+        try:
+            self.decide(hook, **arguments).send(None)
+        except StopIteration as end:
+            decided: Decided | None = end.value
+            return decided
+        raise AssertionError("a hook that must not wait has waited")
 
     async def _called(
         self, owner: HookOwner, hook: str, arguments: Mapping[str, object], call: Callable[[], Any]

@@ -26,18 +26,8 @@ from ..errors import DuplicateComponentError, PluginError, SettingsError, Unknow
 from ..hookspecs import DECIDING_HOOKS, HOOKS, Hook, KnownPlugin, NamedSpec
 from . import component_loading
 from .hook_calls import HookManager, HookOwner
-from .names import (
-    OWN_DISTRIBUTION,
-    component_name,
-    duplicate,
-    is_file,
-    is_met,
-    meant,
-    overshadowed,
-    parse_requirement,
-    pip_install,
-)
-from .plugin_answers import Answers, ask, specs_of
+from .names import OWN_DISTRIBUTION, component_name, is_file, pip_install
+from .plugin_answers import Answers, ask, duplicate, meant, qualified, specs_of, titles
 from .plugin_loading import (
     ALL,
     FileEntryPoint,
@@ -317,7 +307,7 @@ class Host:
 
     def missing_extra(self, registered: Registered) -> str:
         """The extra that must be installed before this component can be created. Empty if nothing is missing."""
-        return registered.component.extra if component_loading.missing_modules(registered) else ""
+        return registered.component.extra if component_loading.missing_module(registered) else ""
 
     def specs(self) -> dict[str, NamedSpec]:
         """The run specs of plugins, by name. If several plugins offer a name, they are there by their qualified names.
@@ -396,7 +386,14 @@ class Host:
 
         Raises an error if one is missing, broken, or of another version.
         """
-        requirement = parse_requirement(requested)
+        from packaging.requirements import InvalidRequirement, Requirement
+        from packaging.version import InvalidVersion
+
+        try:
+            requirement = Requirement(requested)
+        except InvalidRequirement as error:
+            text = f'"{requested}" names no plugin: {str(error).splitlines()[0]}'
+            raise UsageError(text, fix="write NAME, or NAME with versions: 'agentfw-tea>=1.2,<2'") from None
         name, wanted = requirement.name, normalise(requirement.name)
         records = [record for record in self.plugins if record.distribution == wanted]
         if not records:
@@ -418,7 +415,11 @@ class Host:
             for problem in record.problems:
                 raise PluginError(f"{record.title} {problem.error}", fix=problem.fix)
         for record in records:
-            if not is_met(requirement, record.version):
+            try:
+                is_met = requirement.specifier.contains(record.version, prereleases=True)
+            except InvalidVersion:
+                is_met = not requirement.specifier
+            if not is_met:
                 raise PluginError(
                     f"{record.title} is installed, and {requirement.specifier} is asked for",
                     fix=pip_install(f'"{record.distribution}{requirement.specifier}"', self.package_index),
@@ -472,11 +473,14 @@ class Host:
         for spec in self._specs:
             offered.setdefault(("spec", spec.name), []).append(spec.record)
         lines = []
-        for (what, name), records in offered.items():
-            if len(records) > 1:
-                error = _same_plugin_name(name, records) if what == "plugin" else duplicate(what, name, records)
-                told = "" if what == "plugin" else overshadowed(what, name, records)
-                lines.append(told or f"{error.message}; {error.fix}")
+        for (what, name), records in ((of, records) for of, records in offered.items() if len(records) > 1):
+            others = [record for record in records if record.distribution != OWN_DISTRIBUTION]
+            if what != "plugin" and 0 < len(others) < len(records):
+                built_in = f'{what} "{name}" is built in, and {titles(others)} offers one, too'
+                lines.append(f"{built_in}; to select that: {qualified(name, others)}")
+                continue
+            error = _same_plugin_name(name, records) if what == "plugin" else duplicate(what, name, records)
+            lines.append(f"{error.message}; {error.fix}")
         return lines
 
     def _unknown(self, title: str, name: str, known: Iterable[str]) -> UnknownNameError:

@@ -58,16 +58,12 @@ def digest_of_files(place: str) -> str:
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:32] if lines else ""
 
 
-def _sources_of(segment: Mapping[str, Any]) -> dict[str, str]:
-    """The plugins that took part in a segment of a run, each with its distribution; agentfw itself is one."""
-    return {"agentfw": f"agentfw=={segment.get('agentfw')}", **segment.get("plugins", {})}
-
-
 def changed_parts(one: Mapping[str, Any], other: Mapping[str, Any], when: str, then: str) -> list[str]:
     """What took part in a segment and was another, or missing, in the other one. `when` and `then` tell them apart."""
-    before, after, gone = _sources_of(one), _sources_of(other), "not there"
+    # agentfw itself is one of the plugins that took part.
+    before, after = ({"agentfw": f"agentfw=={each.get('agentfw')}", **each.get("plugins", {})} for each in (one, other))
     return [
-        f"plugin {name} was {source} {when} and is {after.get(name, gone)} {then}"
+        f"plugin {name} was {source} {when} and is {after.get(name, 'not there')} {then}"
         for name, source in before.items()
         if after.get(name) != source
     ] + changed_origins(one.get("distributions", {}), other.get("distributions", {}), when, then)

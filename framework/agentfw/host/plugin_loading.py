@@ -104,13 +104,19 @@ class PluginRecord:
         """What to do about a mistake in its code."""
         return f"fix it in {self.file}" if self.file else mend_of(self.distribution)
 
+    @property
+    def mend_or_disable(self) -> str:
+        """The same, for whoever can also do without it."""
+        return self.mend if self.file else f"{self.mend}, or disable it with --no-plugin {self.name}"
+
     def leave_out(self, state: Literal["blocked", "refused"], error: str, fix: str) -> None:
         """Mark the plugin as disabled on purpose. That is not a problem unless it is selected."""
         self.state, self.error, self.fix = state, error, fix
 
-    def stop(self, state: PluginState, error: str, fix: str, cause: BaseException | None = None) -> None:
-        """Mark the plugin as broken."""
-        self.state, self.error, self.fix, self.cause, self.wrong = state, error, fix, cause, True
+    def stop(self, state: PluginState, error: str, fix: str | None = None, cause: BaseException | None = None) -> None:
+        """Mark the plugin as broken. By default, its authors can mend it."""
+        self.state, self.error, self.cause, self.wrong = state, error, cause, True
+        self.fix = self.mend_or_disable if fix is None else fix
 
     def failure(self) -> PluginError:
         """The error for a run that selected this plugin."""
@@ -271,7 +277,17 @@ def load_plugins(entry_points: Sequence[EntryPoint], manager: HookManager, selec
         records.append(record)
         if is_left_out(record, selection):
             continue
-        plugin = _import(entry_point, record, selection)
+        started, plugin, disable = time.perf_counter(), None, f"disable it with --no-plugin {record.name}"
+        try:
+            plugin = let_in(record.title, entry_point.load, advice=disable)
+        except ImportFailed as failure:
+            text, error = str(failure), failure.error
+            if isinstance(error, ModuleNotFoundError) and f"{entry_point.module}.".startswith(f"{error.name}."):
+                text = f"names the module {entry_point.module}, which isn't there"
+            record.stop("failed", text, None if failure.ends_python else _reinstall(record), error)
+        record.seconds = time.perf_counter() - started
+        if record.seconds > NOTED_SECONDS:
+            record.hints.append(f"took {record.seconds:.1f} s to import; {disable}")
         if record.state == "active":
             _register(plugin, entry_point, record, manager)
     return records
@@ -281,21 +297,16 @@ def unreadable(problem: MetadataProblem, selection: Selection) -> PluginRecord:
     """The record for a distribution whose entry_points.txt had to be skipped; it stands for all plugins in there."""
     record = PluginRecord(EntryPoint(problem.distribution, "", problem.distribution, problem.version))
     if not is_left_out(record, selection):
-        record.stop("failed", f"can't be read: {one_line(problem.text)}", problem.fix or reinstall(record))
+        record.stop("failed", f"can't be read: {one_line(problem.text)}", problem.fix or _reinstall(record))
     return record
 
 
-def reinstall(record: PluginRecord) -> str:
+def _reinstall(record: PluginRecord) -> str:
     if record.file:
         return record.mend
     tree = source_tree(record.distribution)
     again = f"fix it in {tree} and install it again" if tree else f"pip install --force-reinstall {record.distribution}"
     return f"{again}, or disable it with --no-plugin {record.name}"
-
-
-def tell_authors(record: PluginRecord) -> str:
-    """What to do about a mistake in a plugin, by whoever can also do without it."""
-    return record.mend if record.file else f"{record.mend}, or disable it with --no-plugin {record.name}"
 
 
 def is_left_out(record: PluginRecord, selection: Selection) -> bool:
@@ -324,78 +335,62 @@ def is_left_out(record: PluginRecord, selection: Selection) -> bool:
     return record.state != "active"
 
 
-def _import(entry_point: EntryPoint, record: PluginRecord, selection: Selection) -> object:
-    started, plugin, disable = time.perf_counter(), None, f"disable it with --no-plugin {record.name}"
-    try:
-        plugin = let_in(record.title, entry_point.load, advice=disable)
-    except ImportFailed as failure:
-        text, error = str(failure), failure.error
-        if isinstance(error, ModuleNotFoundError) and f"{entry_point.module}.".startswith(f"{error.name}."):
-            text = f"names the module {entry_point.module}, which isn't there"
-        fix = tell_authors(record) if failure.ends_python else reinstall(record)
-        record.stop("failed", text, fix, error)
-    record.seconds = time.perf_counter() - started
-    if record.seconds > NOTED_SECONDS:
-        record.hints.append(f"took {record.seconds:.1f} s to import; {disable}")
-    return plugin
-
-
 def _register(plugin: object, entry_point: EntryPoint, record: PluginRecord, manager: HookManager) -> None:
+    name = manager_name(record)
     try:
-        if not _speaks_our_api(plugin, entry_point, record):
+        module = sys.modules.get(entry_point.module)
+        spoken = getattr(plugin, "AGENTFW_PLUGIN_API", getattr(module, "AGENTFW_PLUGIN_API", hookspecs.PLUGIN_API))
+        oldest, ours = hookspecs.OLDEST_PLUGIN_API, hookspecs.PLUGIN_API
+        if not isinstance(spoken, int) or isinstance(spoken, bool):
+            shown = one_line(repr(spoken), 40)
+            record.stop("incompatible", f"states AGENTFW_PLUGIN_API = {shown}, which isn't a whole number")
             return
+        if not oldest <= spoken <= ours:
+            supported = f"{oldest} to {ours}" if oldest < ours else f"{ours}"
+            whose = ("the plugin", record.distribution) if spoken < oldest else ("agentfw", "agentfw")
+            error = f"is written for plugin API {spoken}, and this agentfw supports {supported}"
+            record.stop("incompatible", error, f"upgrade {whose[0]}: pip install --upgrade {whose[1]}")
+            return
+        hints = [f"is written for plugin API {spoken}, which goes with the next one"] if spoken < ours else []
         if plugin is None or manager.is_registered(plugin):
             what = "is None" if plugin is None else "is the same object as that of another entry point"
-            record.stop("failed", f"offers {record.value}, which {what}", tell_authors(record))
+            record.stop("failed", f"offers {record.value}, which {what}")
             return
-        manager.owners[manager_name(record)] = HookOwner(record.name, record.title, tell_authors(record), record)
+        manager.owners[name] = HookOwner(record.name, record.title, record.mend_or_disable, record)
         with warnings.catch_warnings(record=True) as deprecated:
             warnings.simplefilter("always")
-            manager.register(plugin, manager_name(record))
-        record.hints += [f"{one_line(str(each.message))}; {tell_authors(record)}" for each in deprecated]
+            manager.register(plugin, name)
+        hints += [one_line(str(each.message)) for each in deprecated]
+        record.hints += [f"{hint}; {record.mend_or_disable}" for hint in hints]
         _check_functions(plugin, record, manager)
     except KeyboardInterrupt:
         raise
     except PluginValidationError as error:
-        record.stop("failed", f"has a hook with wrong arguments: {one_line(str(error))}", tell_authors(record), error)
+        record.stop("failed", f"has a hook with wrong arguments: {one_line(str(error))}", cause=error)
     except BaseException as error:  # a plugin can be any object, with properties that raise
-        record.stop("failed", f"can't be registered: {in_words(error)}", tell_authors(record), error)
-    if record.state != "active" and manager.has_plugin(manager_name(record)):
-        manager.unregister(name=manager_name(record))
-
-
-def _speaks_our_api(plugin: object, entry_point: EntryPoint, record: PluginRecord) -> bool:
-    module = sys.modules.get(entry_point.module)
-    spoken = getattr(plugin, "AGENTFW_PLUGIN_API", getattr(module, "AGENTFW_PLUGIN_API", hookspecs.PLUGIN_API))
-    oldest, ours = hookspecs.OLDEST_PLUGIN_API, hookspecs.PLUGIN_API
-    if not isinstance(spoken, int) or isinstance(spoken, bool):
-        error = f"states AGENTFW_PLUGIN_API = {one_line(repr(spoken), 40)}, which isn't a whole number"
-        record.stop("incompatible", error, tell_authors(record))
-    elif not oldest <= spoken <= ours:
-        supported = f"{oldest} to {ours}" if oldest < ours else f"{ours}"
-        what = ("the plugin", record.distribution) if spoken < oldest else ("agentfw", "agentfw")
-        error = f"is written for plugin API {spoken}, and this agentfw supports {supported}"
-        record.stop("incompatible", error, f"upgrade {what[0]}: pip install --upgrade {what[1]}")
-    elif spoken < ours:
-        record.hints.append(f"is written for plugin API {spoken}, which goes with the next one; {tell_authors(record)}")
-    return record.state == "active"
+        record.stop("failed", f"can't be registered: {in_words(error)}", cause=error)
+    if record.state != "active" and manager.has_plugin(name):
+        manager.unregister(name=name)
 
 
 def _check_functions(plugin: object, record: PluginRecord, manager: HookManager) -> None:
     """Find hooks that can't work, and functions that look like hooks but aren't marked."""
+
+    def complain(error: str) -> None:
+        record.problems.append(Problem(error, record.mend_or_disable))
+
     marked = manager.hooks_of(plugin)
     for caller, implementation in marked:
         if wrong := misused(implementation, caller.name):
-            record.stop("failed", f"has a hook that isn't a plain function: {wrong}", tell_authors(record))
+            record.stop("failed", f"has a hook that isn't a plain function: {wrong}")
         if caller.name in hookspecs.HOOKS[: -len(LIFECYCLE_HOOKS + DECIDING_HOOKS)] and (
             implementation.tryfirst or implementation.trylast
         ):
-            text = f"marks {caller.name} with tryfirst or trylast, which means nothing where all answers are joined"
-            record.problems.append(Problem(text, tell_authors(record)))
+            complain(f"marks {caller.name} with tryfirst or trylast, which means nothing where all answers are joined")
         if not caller.has_spec() and not implementation.optionalhook:
             guess = _nearest_hook(caller.name)
-            text = f'implements "{caller.name}", which is not a hook' + (f'; did you mean "{guess}"?' if guess else "")
-            record.problems.append(Problem(text, tell_authors(record)))
+            hint = f'; did you mean "{guess}"?' if guess else ""
+            complain(f'implements "{caller.name}", which is not a hook{hint}')
     home = plugin.__name__ if inspect.ismodule(plugin) else getattr(plugin, "__module__", None)
     forgotten = []
     for name in (name for name in dir(plugin) if name.startswith(PREFIX)):
@@ -404,9 +399,9 @@ def _check_functions(plugin: object, record: PluginRecord, manager: HookManager)
         if own and not hasattr(function, "agentfw_impl") and (guess := _nearest_hook(name)):
             forgotten.append(name)
             hint = "" if guess == name else f'; did you mean the hook "{guess}"?'
-            record.problems.append(Problem(f'has a function "{name}" without @hookimpl{hint}', tell_authors(record)))
+            complain(f'has a function "{name}" without @hookimpl{hint}')
     if not marked and not forgotten:
-        record.problems.append(Problem("implements no hook at all", tell_authors(record)))
+        complain("implements no hook at all")
 
 
 def _nearest_hook(name: str) -> str | None:
