@@ -18,6 +18,7 @@ from typing import Any
 
 from ...boundary.gate import ImportFailed, let_in
 from ...boundary.metadata import entry_points
+from ...boundary.secrets import MASK
 from ...boundary.settings_input import marked_keys, nested, toml_value
 from ...errors import RunFolderError, SettingsError, UnknownNameError, UsageError, nearest
 from ...host import Host
@@ -63,28 +64,24 @@ def policy_of_run(host: Host, name: str, runs: Path) -> str | dict[str, Any]:
     return {"name": policy["name"], "settings": settings}
 
 
-def spec_of_run(about: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The values of a run's spec, and the keys of the secrets that it had and that aren't kept."""
-    values = from_json(about["spec"])
-    missing = list(masked_keys(values))
+def spec_of_run(about: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a run's spec, without its secrets, which aren't kept."""
 
-    def without_secrets(value: Any, path: str = "") -> Any:
+    def kept(value: Any) -> Any:
         if isinstance(value, dict):
-            kept = {key: without_secrets(inner, f"{path}.{key}".removeprefix(".")) for key, inner in value.items()}
-            return {key: inner for key, inner in kept.items() if inner is not None}
+            return {key: inner for key, each in value.items() if (inner := kept(each)) is not None}
         if isinstance(value, list):
-            return [without_secrets(inner, f"{path}.{number}") for number, inner in enumerate(value)]
-        return None if path in missing else value
+            return [kept(each) for each in value]
+        return None if isinstance(value, str) and MASK in value else value
 
-    return without_secrets(values), missing
+    return dict(kept(from_json(about["spec"])))
 
 
 def spec_text(about: Mapping[str, Any]) -> tuple[str, list[str]]:
     """The spec of a run as a TOML file, and the keys of its secrets, which it lacks."""
     import tomli_w
 
-    values, missing = spec_of_run(about)
-    return tomli_w.dumps(values), missing
+    return tomli_w.dumps(spec_of_run(about)), list(masked_keys(from_json(about["spec"])))
 
 
 def find_training(runs: Path, name: str) -> RunFolder:
@@ -265,15 +262,15 @@ def start_of_run(host: Host, name: str | None, spec: Path | None) -> SpecValues:
     """
     if spec is None and name is not None and host.has_spec(name):
         return _shipped(host, name)
-
-    def default() -> SpecValues:
-        # What an agentfw.toml names, a file or a spec of that name.
-        named = next((file.default for file in host.layers if file.default), "default")
-        values = _file(Path(named)) if os.path.isabs(named) else _shipped(host, named)
-        is_of_another = name is not None and _name_in(values.get("environment")) != name
-        return _shipped(host, "any") if is_of_another and "any" in host.specs() else values
-
-    return _in(host, name, spec, default)
+    _check_environment(host, name)
+    if spec is not None:
+        return _in(name, _file(spec))
+    # What an agentfw.toml names, a file or a spec of that name.
+    named = next((file.default for file in host.layers if file.default), "default")
+    values = _file(Path(named)) if os.path.isabs(named) else _shipped(host, named)
+    if name not in (None, _name_in(values.get("environment"))) and "any" in host.specs():
+        values = _shipped(host, "any")
+    return _in(name, values)
 
 
 def start_of_training(host: Host, name: str | None, spec: Path | None) -> SpecValues:
@@ -286,20 +283,21 @@ def start_of_training(host: Host, name: str | None, spec: Path | None) -> SpecVa
         values = _shipped(host, _TRAINING + name)
         if _name_in(values.get("environment")) not in (None, name):
             return values
+    _check_environment(host, name)
+    if spec is not None:
+        return _in(name, _file(spec))
+    known = [_TRAINING + each for each in ("default" if name is None else name, "any")]
+    found = next((each for each in known if each in specs), None)
+    return _in(name, SpecValues({}) if found is None else _shipped(host, found))
 
-    def default() -> SpecValues:
-        known = [_TRAINING + each for each in ("default" if name is None else name, "any")]
-        found = next((each for each in known if each in specs), None)
-        return SpecValues({}) if found is None else _shipped(host, found)
 
-    return _in(host, name, spec, default)
-
-
-def _in(host: Host, name: str | None, spec: Path | None, default: Callable[[], SpecValues]) -> SpecValues:
-    """The values of a spec file, or the default, in the environment of this name."""
+def _check_environment(host: Host, name: str | None) -> None:
+    """A wrong name is an error before any file is read."""
     if name is not None:
-        host.find("environment", name)  # a wrong name is an error before any file is read
-    values = default() if spec is None else _file(spec)
+        host.find("environment", name)
+
+
+def _in(name: str | None, values: SpecValues) -> SpecValues:
     if name is None:
         return values
     return values.then("command line", {**values, "environment": _kept(values.get("environment"), name)})
@@ -307,11 +305,11 @@ def _in(host: Host, name: str | None, spec: Path | None, default: Callable[[], S
 
 def _file(path: Path) -> SpecValues:
     """The values of a spec file, or those that a run was played with, if this is its folder."""
-    if (path / "run.json").exists():
-        about = RunFolder.open(path).about
-        require_trusted(path, of_run(about))
-        return SpecValues({}).then(shown_path(path), spec_of_run(about)[0])
-    return SpecValues({}).then(shown_path(path), read_spec(path))
+    if not (path / "run.json").exists():
+        return SpecValues({}).then(shown_path(path), read_spec(path))
+    about = RunFolder.open(path).about
+    require_trusted(path, of_run(about))
+    return SpecValues({}).then(shown_path(path), spec_of_run(about))
 
 
 def _shipped(host: Host, name: str) -> SpecValues:
@@ -325,25 +323,14 @@ def with_defaults(values: SpecValues, host: Host) -> SpecValues:
     only a training has are no defaults of other runs, and the other way round.
     """
     unused = OF_TRAININGS if values.get("optimizer") is None else OF_RUNS
-    for file in host.layers:
-        for key in file.defaults:
-            if key not in RunSpec.model_fields:
-                guess = nearest(key, RunSpec.model_fields)
-                hint = f'did you mean "{guess}"?' if guess else "it has the keys of a spec"
-                raise SettingsError(f"{file.path}: defaults.{key}: no such key; {hint}", fix=f"fix {file.path}")
-        given = relative_to(file.path.parent, written_values(file.defaults))
-        filled = {
-            key: _under(key, values[key], default) if key in values else default
-            for key, default in given.items()
-            if key not in unused
-        }
-        values = values.then(file.title, {**values, **filled})
-    return values
 
-
-def _under(key: str, value: Any, default: Any) -> Any:
-    """The value of a spec, with what a default adds to it."""
-    if key in COMPONENTS:
+    def filled(key: str, default: Any) -> Any:
+        if key not in values:
+            return default
+        value = values[key]
+        if key not in COMPONENTS:
+            both = isinstance(value, Mapping) and isinstance(default, Mapping)
+            return merged(default, value) if both else value
         given = {(choice.get("name"), label_of(choice)): choice for choice in listed(default)}
         choices = []
         for choice in listed(value):
@@ -351,7 +338,17 @@ def _under(key: str, value: Any, default: Any) -> Any:
             settings = merged(own.get("settings", {}), choice.get("settings", {}))
             choices.append({**own, **choice, **({"settings": settings} if settings else {})})
         return choices if key in SINGULAR else choices[0] if choices else value
-    return merged(default, value) if isinstance(value, Mapping) and isinstance(default, Mapping) else value
+
+    for file in host.layers:
+        for key in file.defaults:
+            if key not in RunSpec.model_fields:
+                guess = nearest(key, RunSpec.model_fields)
+                hint = f'did you mean "{guess}"?' if guess else "it has the keys of a spec"
+                raise SettingsError(f"{file.path}: defaults.{key}: no such key; {hint}", fix=f"fix {file.path}")
+        given = relative_to(file.path.parent, written_values(file.defaults))
+        beside = {key: filled(key, default) for key, default in given.items() if key not in unused}
+        values = values.then(file.title, {**values, **beside})
+    return values
 
 
 def check_training(values: Mapping[str, Any]) -> None:
