@@ -26,7 +26,7 @@ from .assembly import Assembly
 from .learning.curriculum import Curriculum, QueryCurriculum, in_groups
 from .learning.update import Learning, TurnChecks
 from .observers import Observer, combined_observer
-from .play import Plan, Play, learn_again, side_by_side
+from .play import Plan, Play, side_by_side
 from .records.damage import marks_of, read_state, require_whole
 from .records.folder import RunFolder
 from .records.journal import make_folder, sync, write_whole
@@ -51,9 +51,6 @@ def sampled_answers(groups: Sequence[Sequence[Scored]]) -> list[dict[str, Any]]:
         text = text if len(text) <= _LONGEST else text[:_LONGEST] + " ..."
         samples.append({"which": which, "episode": one.episode.id, "reward": one.reward, "answer": text})
     return samples
-
-
-Further = Callable[[Play], list[Task]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +135,9 @@ class Execution:
         self._forget()
         if self.spec.memories_learn:
             for number in range(1, self.state.update + 1):
-                await learn_again(self.assembly, self.folder.rollouts(number))
+                for episode, record in self.folder.rollouts(number).replay():
+                    if record is not None:
+                        await self.assembly.learn(episode, float(record["reward"]))
         await learning.proof.begin(self.folder.evaluation(0))
         if self.state.version:
             await learning.publish(Update(self.state.version, self.folder.path / self.state.adapter))
@@ -287,7 +286,13 @@ class Execution:
 
     # -- both ----------------------------------------------------------------------------------------------------------
 
-    async def _play(self, plan: Plan, records: Records, checks: TurnChecks, further: Further | None = None) -> Play:
+    async def _play(
+        self,
+        plan: Plan,
+        records: Records,
+        checks: TurnChecks,
+        further: Callable[[Play], list[Task]] = lambda play: [],
+    ) -> Play:
         """Play what is missing of a plan, and what `further` asks for when its groups are scored."""
         make_folder(records.path)
         with records.journal("episodes") as episodes, records.journal("metrics") as metrics:
@@ -295,7 +300,7 @@ class Execution:
             await play.recover()
             self.observer.plays(*play.progress)
             await play.all()
-            while further is not None and (tasks := further(play)):
+            while tasks := further(play):
                 play.extend(tasks)
                 self.observer.plays(*play.progress)
                 await play.all()

@@ -34,8 +34,8 @@ class Hearing:
     ) -> None:
         """`lines` are those of the journal."""
         self._memories, self._journal, self._run = memories, journal, run
+        # The last session of each user that nothing is learned from, because they were forgotten after it began.
         self._heard, self.forgotten = set[str](), dict[str, int]()
-        """The last session of each user that nothing is learned from, because they were forgotten after it began."""
         self._forgotten_at = dict[str, float]()
         for line in lines:
             if "heard" in line:
@@ -46,8 +46,7 @@ class Hearing:
         self._waiting = dict[str, deque[Saying]]()
         self._workers = dict[str, asyncio.Task[None]]()
         self._places = asyncio.Semaphore(_AT_ONCE)
-        self.failed = set[str]()
-        """Users who said something that a memory couldn't hear."""
+        self.failed = set[str]()  # users who said something that a memory couldn't hear
         self._problem = ""  # what was told last, so that it is told once
 
     @property
@@ -151,8 +150,7 @@ class Hearing:
             logger.warning("what a user said was not learned: %s; %s", error, then)
 
 
-def _ids(first: str, texts: int) -> list[str]:
-    """What the texts of a message are called."""
+def _ids(first: str, texts: int) -> list[str]:  # of the texts of a message
     return [first, *(f"{first}.{number}" for number in range(1, texts))]
 
 

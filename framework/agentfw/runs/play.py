@@ -78,12 +78,6 @@ def _grouped(tasks: Sequence[Task]) -> list[list[Task]]:
     return [list(group) for _, group in by_group]
 
 
-async def learn_again(assembly: Assembly, records: Records) -> None:
-    for episode, line in records.replay():
-        if line is not None:
-            await _learn(assembly, episode, float(line["reward"]))
-
-
 class Play:
     """The progress of one plan."""
 
@@ -132,7 +126,8 @@ class Play:
             if line is None:
                 self.assembly.spending.count(episode.usage)  # what was scored is counted by its line
             else:
-                await self._learn(episode, float(line["reward"]))
+                if self.plan.learns:
+                    await self.assembly.learn(episode, float(line["reward"]))
                 self._retain(episode, line)
 
     async def all(self) -> None:
@@ -293,7 +288,8 @@ class Play:
         for score, weight in zip(scores, weights, strict=True):
             rounds[score.round].append(weight * score.value)
         reward = math.fsum(map(math.fsum, rounds.values())) if self.assembly.rewards else episode.utility
-        await self._learn(episode, reward)
+        if self.plan.learns:
+            await self.assembly.learn(episode, reward)
         record: dict[str, Any] = {
             "episode": episode.id,
             "task": f"{episode.task.user}/{episode.task.seed}/{episode.task.index}/{episode.task.sample}",
@@ -335,17 +331,6 @@ class Play:
                 for component, track, value, number, turn, weight in record["scores"]
             )
             self.scored[episode.id] = Scored(episode, scores, float(record["reward"]))
-
-    async def _learn(self, episode: Episode, reward: float) -> None:
-        if self.plan.learns:
-            await _learn(self.assembly, episode, reward)
-
-
-async def _learn(assembly: Assembly, episode: Episode, reward: float) -> None:
-    for memory in assembly.memories:
-        await memory.learn(episode, reward)
-    for model in assembly.rewards.values():
-        await model.learn(episode)
 
 
 async def side_by_side(jobs: Iterable[Coroutine[Any, Any, None]]) -> None:

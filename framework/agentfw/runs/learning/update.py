@@ -401,12 +401,3 @@ def make_learning(spec: RunSpec, host: Host, engine: Engine, policy: GuardedPoli
     if learning.needs_tokens:
         check_sampling(spec.sampling.temperature, spec.sampling.top_p, "every rollout")
     return learning
-
-
-def check_trainable(policy: GuardedPolicy, name: str) -> None:
-    """Raise if the policy can't load new versions."""
-    if not policy.overrides("publish"):
-        raise UsageError(
-            f"the policy \"{name}\" can't load a new version, so it can't be trained",
-            fix="train one that can, such as transformers or vllm; use this one as a teacher: --teacher NAME",
-        )
