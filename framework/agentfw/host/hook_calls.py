@@ -52,8 +52,7 @@ class HookManager(PluginManager):
         super().__init__("agentfw")
         self.add_hookspecs(hookspecs)
         self.notes, self._traces, self._strict, self._deadline = notes, traces, strict, deadline
-        self.owners: dict[str, HookOwner] = {}
-        """By the name under which a plugin is registered."""
+        self.owners: dict[str, HookOwner] = {}  # by the name under which a plugin is registered
 
     def for_run(self, deadline: float) -> HookManager:
         """A manager with the same plugins, to which the hooks that a run names are added."""

@@ -69,8 +69,7 @@ def qualified(name: str, whose: Sequence[PluginRecord]) -> str:
 
 class Answers(NamedTuple):
     components: list[Registered]
-    withdrawn: list[Registered]
-    """Offers of plugins that then failed, for an error that says why they are missing."""
+    withdrawn: list[Registered]  # offers of plugins that then failed, for an error that says why they are missing
     specs: list[Offered[NamedSpec]]
     known: list[Offered[KnownPlugin]]
 

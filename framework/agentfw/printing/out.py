@@ -201,8 +201,7 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 _FIRST_ON_TERMINAL, _EVERY_ON_TERMINAL = 2.0, 0.2
-_EVERY_ELSEWHERE = 10.0
-"""Seconds. A terminal replaces a line by the next; a log keeps all of them."""
+_EVERY_ELSEWHERE = 10.0  # seconds: a terminal replaces a line by the next; a log keeps all of them
 
 
 def shown_path(path: Path) -> str:

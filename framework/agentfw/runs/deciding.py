@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from .observers import RunInfo
 
 Note = Callable[[str, str, dict[str, Any]], object]
-_LONGEST = 32_000
-"""Tokens that an answer without `max_tokens` has at most, as far as anybody reckons with it."""
+_LONGEST = 32_000  # tokens that an answer without `max_tokens` has at most, as far as anybody reckons with it
 
 
 @dataclass(slots=True, eq=False)
@@ -46,8 +45,7 @@ class Question:
 
 class Questions:
     def __init__(self) -> None:
-        self.open: dict[int, Question] = {}
-        """By number."""
+        self.open: dict[int, Question] = {}  # by number
         self.listeners: list[Callable[[Question], object]] = []
         """Called with each new question, in the event loop's thread. They must not wait."""
         self._asked = 0
@@ -109,14 +107,12 @@ class Decisions:
 
     def __init__(self, hooks: HookManager, spending: Spending) -> None:
         self.hooks, self.questions, self._spending = hooks, Questions(), spending
-        self.run: RunInfo | None = None
-        """The run, once it has begun."""
+        self.run: RunInfo | None = None  # the run, once it has begun
         asking, counting, calls = (
             hooks.implementations(f"agentfw_{name}") for name in ("request", "answered", "before_call")
         )
         self._asks = bool(asking or counting)
-        self.before_call = self._before_call if calls else None
-        """What decides on tool calls. None if no hook does."""
+        self.before_call = self._before_call if calls else None  # what decides on tool calls. None if no hook does
         self.records = bool(hooks.implementations("agentfw_record"))
         """Whether a hook changes what is recorded. Then nothing else keeps what was said."""
         self.record = self._record if self.records else None

@@ -72,14 +72,11 @@ class Execution:
         self.planned = folder.updates_at_first if self.spec.planned_updates else 0
         """The updates of the first plan. Those that were added later repeat its tasks, with its last weights."""
         self.seeds = Seeds(self.spec.seed).child("policy")
-        self.seconds: dict[str, float] = {}
-        """Duration of each phase since the last completed update."""
-        self.versions: dict[int, str] = {}
-        """The policy's version after each update, in order."""
+        self.seconds: dict[str, float] = {}  # duration of each phase since the last completed update
+        self.versions: dict[int, str] = {}  # the policy's version after each update, in order
         self._room = asyncio.Semaphore(self.spec.staleness)
         """How many more rollouts may be begun. One more when the learner is ready."""
-        self._measured = asyncio.Event()
-        """Set when the evaluation that a training begins with is complete."""
+        self._measured = asyncio.Event()  # set when the evaluation that a training begins with is complete
         self._played: asyncio.Queue[Rollouts] = asyncio.Queue()
 
     async def finish(self) -> None:
@@ -141,8 +138,6 @@ class Execution:
         await learning.proof.begin(self.folder.evaluation(0))
         if self.state.version:
             await learning.publish(Update(self.state.version, self.folder.path / self.state.adapter))
-
-    # -- one update ----------------------------------------------------------------------------------------------------
 
     async def _update(self, learning: Learning, rollouts: Rollouts) -> None:
         """Learn, publish. The update is complete when the state is on disk."""
@@ -263,8 +258,6 @@ class Execution:
             figures["age"] = behind / max(1, len(turns))
         return Rollouts(groups, figures, speed, seconds)
 
-    # -- evaluation ----------------------------------------------------------------------------------------------------
-
     async def _evaluate(self) -> None:
         """Play the evaluation if it is due and not complete yet."""
         number, spec, updates = self.state.update, self.spec, self.spec.planned_updates
@@ -283,8 +276,6 @@ class Execution:
             checks = TurnChecks(spec, lambda: [self.state.version])
             play = await self._play(plan, self.folder.evaluation(number), checks)
         self.observer.evaluated(number, intervals(play.records.metrics()))
-
-    # -- both ----------------------------------------------------------------------------------------------------------
 
     async def _play(
         self,

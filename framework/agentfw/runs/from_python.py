@@ -55,8 +55,7 @@ from .spec.start import (
     start_of_training,
 )
 
-One = str | object
-"""The name of a component; or the component itself, its class, or a function that it is made of."""
+One = str | object  # the name of a component; or the component itself, its class, or a function that it is made of
 Several = One | Sequence[One]
 Tasks = Path | str | Iterable[Mapping[str, Any]]
 Job = TypeVar("Job")

@@ -68,8 +68,7 @@ Found = TypeVar("Found")
 
 _FATAL = (UsageError, StorageError, MissingExtraError, QuotaEndedError, BudgetSpentError)
 """Errors that no other episode can be spared."""
-_PAUSE = 0.5
-"""Seconds before the first repetition. Each further pause is twice as long."""
+_PAUSE = 0.5  # seconds before the first repetition. Each further pause is twice as long
 
 
 def _grouped(tasks: Sequence[Task]) -> list[list[Task]]:
@@ -90,10 +89,8 @@ class Play:
         self.concluded: set[str] = set()
         self.played: dict[str, Episode] = {}
         """The episodes on disk whose groups aren't concluded. The others needn't be kept."""
-        self.sources: dict[str, str] = {}
-        """The reward model that each component came from."""
-        self.scored: dict[str, Scored] = {}
-        """The concluded episodes, if the plan retains them."""
+        self.sources: dict[str, str] = {}  # the reward model that each component came from
+        self.scored: dict[str, Scored] = {}  # the concluded episodes, if the plan retains them
         self.failures: dict[str, Mapping[str, Any]] = {str(line["episode"]): line for line in records.failed()}
         """The episodes that were left out, with their lines of failed.jsonl."""
         self._errors: list[AgentfwError] = []

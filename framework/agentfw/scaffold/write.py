@@ -46,12 +46,9 @@ _LONGEST = 50
 class Names(NamedTuple):
     """The names of a plugin's parts."""
 
-    distribution: str
-    """Name of the distribution, for pip."""
-    package: str
-    """Name of the package, for import."""
-    component: str
-    """Name of the component: the distribution's name without `agentfw-`."""
+    distribution: str  # name of the distribution, for pip
+    package: str  # name of the package, for import
+    component: str  # name of the component: the distribution's name without `agentfw-`
 
 
 def derive(name: str) -> Names:
@@ -102,12 +99,10 @@ _OF_COMPONENTS = ("package", "component")
 class _Part(NamedTuple):
     """The parts of a plugin that depend on its kind."""
 
-    module: str
-    """The component's module, and its template."""
+    module: str  # the component's module, and its template
     factory: str
     summary: str
-    command: str
-    """Command that shows it at work."""
+    command: str  # command that shows it at work
     templates: tuple[str, ...] = ()
     """Folders of templates, of which a later one wins. Default: those of components, and the one of the kind."""
 

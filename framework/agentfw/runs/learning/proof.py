@@ -37,8 +37,7 @@ from ..records.play_records import Records
 SLIGHT = 0.1
 """Maximum difference between sampler and trainer, in nats per token, where the loss needs the probabilities with which
 tokens were sampled. 16 against 32 bits are below a third of it, 4 against 16 bits above."""
-ROUGH = 0.5
-"""The same where it doesn't: only another model, or other tokens, are further away."""
+ROUGH = 0.5  # the same where it doesn't: only another model, or other tokens, are further away
 _FINE = 2.5e-5  # numerical difference in nats that is always tolerated: both sides compute in 32 bits
 _SAME = 1e-6
 """Difference in nats that tells nothing apart: a token that is all but certain hardly changes with the weights."""
@@ -46,14 +45,10 @@ _ROUNDED = 0.1
 """Minimum noise as a share of what rounding changes: an error in each input of the model does more than typical noise.
 Right bf16 trainings had a share from nearly 0 (equal to the last bit) to 2, with a median of 0.3. With n
 uncertain tokens it is at least 1/n: what was measured with a few may be small by chance."""
-_EXPLAINED = 3.0
-"""How many times as far as rounding moves the learner's logprobs sampler and trainer may be apart."""
-_SPREAD = 2.0
-"""Tolerance factor between repeated measurements of many tokens. 1.6 was the maximum of right trainings."""
-_FEW = 5.0
-"""How much more is tolerated for few tokens that tell something: 1 + this / sqrt(tokens) times as much."""
-_CLEARLY, _MANY = 0.5, 64
-"""A version counts as served if it is nearer than this share of the distance to the others."""
+_EXPLAINED = 3.0  # how many times as far as rounding moves the learner's logprobs sampler and trainer may be apart
+_SPREAD = 2.0  # tolerance factor between repeated measurements of many tokens. 1.6 was the maximum of right trainings
+_FEW = 5.0  # how much more is tolerated for few tokens that tell something: 1 + this / sqrt(tokens) times as much
+_CLEARLY, _MANY = 0.5, 64  # a version counts as served if it is nearer than this share of the distance to the others
 _RATHER = 0.7
 """The same share with that many tokens: then chance doesn't bring a wrong version so much nearer than the right one."""
 _LUCKY = 12.0
@@ -176,8 +171,7 @@ _BEFORE = 16
 """Number of tokens before an answer that are computed with it. Weights show in any tokens, so neither side reads long
 prompts again after each update. Whether the two agree on these shows in what was sampled."""
 _MOST = 16  # maximum number of answers that are compared
-_ENOUGH = 96
-"""Number of compared tokens from which no further answer is added: half as many again as make one sure."""
+_ENOUGH = 96  # number of compared tokens from which no further answer is added: half as many again as make one sure
 _COMPUTED = 256  # maximum number of tokens that are computed, unless the first answer alone has more
 
 
@@ -191,8 +185,7 @@ class Proof:
     def __init__(self, policy: Policy, learner: Learner, most: float = ROUGH) -> None:
         self.policy, self.learner, self.most = policy, learner, most
         self.probes: Sequence[Probe] = ()
-        self._base = self._trained = Scores(())
-        """The learner's answers: without the adapter, and with the newest one."""
+        self._base = self._trained = Scores(())  # the learner's answers: without the adapter, and with the newest one
         self._noise: float | None = None
         """Difference between policy and learner before anything was learned. None if unknown."""
 

@@ -103,12 +103,9 @@ class Lesson:
 
     groups: Sequence[Sequence[Scored]]
     advantages: Sequence[Advantage]
-    metrics: Mapping[str, float]
-    """The optimizer's metrics of the whole batch."""
-    note: str
-    """What the optimizer has to say about them."""
-    taught: int
-    """Number of groups with an advantage that isn't zero. On the others only a KL penalty acts."""
+    metrics: Mapping[str, float]  # the optimizer's metrics of the whole batch
+    note: str  # what the optimizer has to say about them
+    taught: int  # number of groups with an advantage that isn't zero. On the others only a KL penalty acts
 
 
 class Learning:

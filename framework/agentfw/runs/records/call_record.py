@@ -27,8 +27,7 @@ from .journal import make_private
 FILE = "calls.jsonl"
 _WIDTH = 1024  # bytes of a line
 _ROWS = 32  # number of lines to begin with
-_SHOWN = 3
-"""Number of running calls of a component that are written, the newest of them: one is what a process dies of."""
+_SHOWN = 3  # number of running calls of a component that are written, the newest of them: one is what a process dies of
 
 
 @dataclass(eq=False)
@@ -41,10 +40,8 @@ class CallRow:
     calls: int = 0
     failures: int = 0
     seconds: float = 0.0
-    cost: float | None = 0.0
-    """What its tokens cost, where a model answers for it. None if that isn't known."""
-    running: dict[int, str] = field(default_factory=dict)
-    """The calls in progress, as JSON."""
+    cost: float | None = 0.0  # what its tokens cost, where a model answers for it. None if that isn't known
+    running: dict[int, str] = field(default_factory=dict)  # the calls in progress, as JSON
 
     def begin(self, call: str, episode: str = "") -> int:
         """A call begins. The number is to be given to `end`."""
@@ -100,8 +97,7 @@ def _quoted(text: str) -> str:
 
 class CallRecord(CallCounts):
     def __init__(self) -> None:
-        self.rows: dict[str, CallRow] = {}
-        """By title."""
+        self.rows: dict[str, CallRow] = {}  # by title
         self._file: IO[bytes] | None = None
         self._map: mmap.mmap | None = None
         self.numbers = count(1)

@@ -17,8 +17,7 @@ from ...errors import RunFolderError, UsageError, storing
 from .journal import unsealed, write_whole
 from .play_records import State, kept_updates
 
-Marks = Mapping[str, Sequence[int | str]]
-"""Size and SHA-256 of files, by their path below the run's folder."""
+Marks = Mapping[str, Sequence[int | str]]  # size and SHA-256 of files, by their path below the run's folder
 _JOURNALS = ("episodes.jsonl", "metrics.jsonl", "failed.jsonl", "advantages.json")
 
 

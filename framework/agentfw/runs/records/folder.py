@@ -173,8 +173,6 @@ class RunFolder:
         if len(trial.segments) > len(self.segments):
             self.rewrite(trial.about)
 
-    # -- records -------------------------------------------------------------------------------------------------------
-
     def evaluation(self, update: int) -> Records:
         """The episodes after this many updates. Without planned updates, those of the run itself."""
         return Records(self.path / "evaluations" / f"{update:05d}" if self.planned_updates else self.path)
@@ -225,8 +223,6 @@ class RunFolder:
 
     def journal(self, name: str) -> Journal:
         return Journal.open(self.path / f"{name}.jsonl")
-
-    # -- the folder itself ---------------------------------------------------------------------------------------------
 
     @classmethod
     def create(

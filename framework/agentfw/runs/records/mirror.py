@@ -41,10 +41,8 @@ class _Seen(NamedTuple):
 
     path: Path
     name: str
-    mark: tuple[int, int]
-    """Changes when the file does."""
-    size: int | None = None
-    """Bytes of a journal."""
+    mark: tuple[int, int]  # changes when the file does
+    size: int | None = None  # bytes of a journal
     content: bytes | None = None
 
 

@@ -37,12 +37,9 @@ class Locked:
     """One distribution as it was."""
 
     version: str
-    digest: str = ""
-    """Of its files. Empty where the installation doesn't list them."""
-    wheel: str = ""
-    """The file beside the lock that installs it, for one that was installed from a folder."""
-    left_out: str = ""
-    """Why there is no such file, although no index has this distribution."""
+    digest: str = ""  # of its files. Empty where the installation doesn't list them
+    wheel: str = ""  # the file beside the lock that installs it, for one that was installed from a folder
+    left_out: str = ""  # why there is no such file, although no index has this distribution
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,10 +30,8 @@ class State:
     """A run after one of its updates. A run that learns nothing keeps the initial state."""
 
     update: int = 0
-    version: str = ""
-    """The policy's newest version. Empty until there is one."""
-    adapter: str = ""
-    """Path of its adapter, below the run's folder."""
+    version: str = ""  # the policy's newest version. Empty until there is one
+    adapter: str = ""  # path of its adapter, below the run's folder
     learner: Mapping[str, Any] = field(default_factory=dict)
     optimizer: Mapping[str, Any] = field(default_factory=dict)
     line: Mapping[str, Any] = field(default_factory=dict)

@@ -32,10 +32,8 @@ from ..spec.values import apply_assignments
 class Comparison:
     """What came of comparing the records of two runs."""
 
-    compared: int
-    """How many records the first run has."""
-    first: str
-    """The first record that isn't the same, and what of it differs. Empty if all are equal."""
+    compared: int  # how many records the first run has
+    first: str  # the first record that isn't the same, and what of it differs. Empty if all are equal
     rounding: float | None
     """Of the figures of the first record of a training that differs: the share that is equal but for rounding."""
 

@@ -65,8 +65,7 @@ def updates_table(lines: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[l
     ]
 
 
-_BANDED = 300
-"""Maximum number of rounds with an interval each. Resampling thousands would take longer than the run."""
+_BANDED = 300  # maximum number of rounds with an interval each. Resampling thousands would take longer than the run
 _LANES = 8  # maximum number of kinds of work with their own lane: those that took longest
 
 

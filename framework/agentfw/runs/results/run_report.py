@@ -27,13 +27,10 @@ from .comparison import change
 from .run_charts import best_player, curve, phases_table, timeline_picture, update_charts, updates_table
 from .transcript import transcript
 
-_GROUPS = 4
-"""Maximum number of groups of which episodes are shown in full: the worst, the median and the best of each."""
-_LONGEST = 60_000
-"""Maximum number of characters of a transcript. A command shows the rest."""
+_GROUPS = 4  # maximum number of groups of which episodes are shown in full: the worst, the median and the best of each
+_LONGEST = 60_000  # maximum number of characters of a transcript. A command shows the rest
 _SAMPLED = 100  # maximum number of updates whose answers are shown; updates.jsonl has those of all
-_ROWS = 1000
-"""Maximum number of episodes in the table. More would make the page slow."""
+_ROWS = 1000  # maximum number of episodes in the table. More would make the page slow
 
 _Records = Sequence[Mapping[str, Any]]
 
@@ -127,9 +124,6 @@ def _page(folder: RunFolder, records: _Records) -> Page:
         page.table(*updates_table(lines))
     _episodes(page, folder, records, leading(columns(records), folder.headline))
     return page
-
-
-# -- main results ------------------------------------------------------------------------------------------------------
 
 
 def _cards(folder: RunFolder, records: _Records, beyond: str) -> list[tuple[str, str, str]]:
@@ -247,9 +241,6 @@ def _numeral(text: str) -> Cell:
     return Number(float(digits), text) if digits.replace(".", "").isdigit() else text or None
 
 
-# -- single episodes ---------------------------------------------------------------------------------------------------
-
-
 def _groups(records: _Records) -> Sequence[_Records]:
     """The samples of each task, those whose rewards differ most first. Without several samples, all are one group."""
     found: dict[str, list[Mapping[str, Any]]] = {}
@@ -302,9 +293,6 @@ def _episodes(page: Page, folder: RunFolder, records: _Records, headline: str) -
         cells = [_number(name, some[name]) if name in some else None for name in shown]
         rows.append([str(record["episode"]), str(record["user"]), *cells, str(record["finish"]).replace("_", " ")])
     page.table(["episode", "user", *(figure_title(name, folder) for name in shown), "ended by"], rows)
-
-
-# -- formatting --------------------------------------------------------------------------------------------------------
 
 
 def _meanings(folder: RunFolder, names: Iterable[str]) -> str:

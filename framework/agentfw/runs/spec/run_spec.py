@@ -53,12 +53,10 @@ COMPONENTS = {
 """The keys of a spec that name components, with the kind of component."""
 
 
-MOST = 1_000_000
-"""Maximum of what is counted in a spec: a slip of the finger isn't a run of years."""
+MOST = 1_000_000  # maximum of what is counted in a spec: a slip of the finger isn't a run of years
 SPLITS = ("train", "validation", "test")
 
-OF_RUNS = ("episodes", "split")
-"""Keys that only a run without an optimizer has."""
+OF_RUNS = ("episodes", "split")  # keys that only a run without an optimizer has
 OF_TRAININGS = ("optimizer", "learner", "teacher", "updates", "tasks", "groups", "staleness", "evaluation", "keep")
 """Keys that only a run with an optimizer has."""
 TRAINING_DEFAULTS: Mapping[str, Any] = {"samples": 4, "memories_learn": False, "max_failed": 0.25}

@@ -24,10 +24,8 @@ class SettingRow(NamedTuple):
     """One setting. The key of one in a table is dotted; where that is in a list, `tables[].key`."""
 
     key: str
-    kind: str
-    """Its type and bounds, in words."""
-    default: Any
-    """As JSON, or "required"."""
+    kind: str  # its type and bounds, in words
+    default: Any  # as JSON, or "required"
     description: str
 
 

@@ -112,8 +112,7 @@ _WITH_MORE = {"tools": "alias", "rewards": "weight"}
 _FROM_RUNS = "train-from-feedback"
 """The spec of trainings that learn from recorded runs. With `-OPTIMIZER`, that of one optimizer, where there is one."""
 _RECORDINGS = "agentfw.recordings"
-_TRAINING = "train-"
-"""What the names of training specs begin with; the rest is an environment, `default`, or `any`."""
+_TRAINING = "train-"  # what the names of training specs begin with; the rest is an environment, `default`, or `any`
 _SKILLS = "skills"  # the tool that opens folders of skills, which are its setting `folders`
 _TASKS = ".jsonl"
 """How a file of tasks ends. It is played as the spec called `jsonl` says, whose environment has a setting `tasks`."""
