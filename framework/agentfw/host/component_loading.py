@@ -16,7 +16,7 @@ from ..boundary.gate import ImportFailed, let_in, object_at
 from ..boundary.secrets import Secrets, secrets_in
 from ..errors import AgentfwError, MissingExtraError, PluginError, in_words, is_failure
 from ..tool import FunctionTool
-from .plugin_loading import Registered
+from .names import Registered
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

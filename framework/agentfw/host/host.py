@@ -26,20 +26,21 @@ from ..errors import DuplicateComponentError, PluginError, SettingsError, Unknow
 from ..hookspecs import DECIDING_HOOKS, HOOKS, Hook, KnownPlugin, NamedSpec
 from . import component_loading
 from .hook_calls import HookManager, HookOwner
-from .names import OWN_DISTRIBUTION, component_name, is_file, pip_install
-from .plugin_answers import Answers, ask, duplicate, meant, qualified, specs_of, titles
-from .plugin_loading import (
-    ALL,
-    FileEntryPoint,
+from .names import (
+    OWN_DISTRIBUTION,
     PluginRecord,
     Problem,
     Registered,
-    Selection,
-    file_entry_point,
-    is_left_out,
-    load_plugins,
-    unreadable,
+    component_name,
+    duplicate,
+    is_file,
+    meant,
+    pip_install,
+    qualified,
+    titles,
 )
+from .plugin_answers import Answers, ask, specs_of
+from .plugin_loading import ALL, FileEntryPoint, Selection, file_entry_point, is_left_out, load_plugins, unreadable
 from .project import DEFAULTS_GROUP, ProjectFile, find_project, find_user_file, read_project, read_shipped
 from .trust import SHIPPED
 

@@ -8,63 +8,22 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..boundary.metadata import EntryPoint, normalise
+from ..boundary.metadata import EntryPoint
 from ..component import KINDS, Component
-from ..errors import DuplicateComponentError, in_words, one_line
+from ..errors import in_words, one_line
 from ..hookspecs import KNOWN_PLUGINS_HOOK, REGISTRATION_HOOKS, SPECS_HOOK, KnownPlugin, NamedSpec
-from .names import OWN_DISTRIBUTION, parted
-from .plugin_loading import PluginRecord, Registered, manager_name
+from .names import Offered, PluginRecord, Registered
+from .plugin_loading import manager_name
 
 if TYPE_CHECKING:
     from .hook_calls import HookManager
     from .project import ProjectFile
 
-ItemOffered = TypeVar("ItemOffered", NamedSpec, KnownPlugin)
-
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 FACTORY = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
-
-
-class Offered(NamedTuple, Generic[ItemOffered]):
-    """A spec or a known plugin, and the plugin that offers it."""
-
-    item: ItemOffered
-    record: PluginRecord
-
-    @property
-    def name(self) -> str:
-        return self.item.name
-
-
-Offer = TypeVar("Offer", Registered, Offered[NamedSpec])
-
-
-def meant(offers: Sequence[Offer], name: str) -> list[Offer]:
-    """The offers that a name stands for; a qualified one, such as `acme:scripted`, says whose is meant.
-
-    What agentfw itself offers wins, so that installing a plugin never changes what a command does.
-    """
-    whose, rest = parted(name)
-    found = [each for each in offers if each.name == rest and whose in ("", normalise(each.record.distribution))]
-    return [offer for offer in found if offer.record.distribution == OWN_DISTRIBUTION] or found
-
-
-def duplicate(what: str, name: str, whose: Sequence[PluginRecord]) -> DuplicateComponentError:
-    """The error for a name that two plugins offer, neither of them built in."""
-    return DuplicateComponentError(
-        f'{what} "{name}" is offered twice: by {titles(whose)}', fix=f"select one of them: {qualified(name, whose)}"
-    )
-
-
-def titles(whose: Sequence[PluginRecord]) -> str:
-    return " and ".join(f"{each.distribution} {each.version}" for each in whose)
-
-
-def qualified(name: str, whose: Sequence[PluginRecord]) -> str:
-    return " or ".join(dict.fromkeys(f"{each.distribution}:{name}" for each in whose))
 
 
 class Answers(NamedTuple):

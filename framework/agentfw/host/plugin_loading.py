@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import MappingProxyType, ModuleType, SimpleNamespace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from pluggy import PluginValidationError
 
@@ -32,10 +32,20 @@ from .. import hookspecs
 from ..boundary.gate import ImportFailed, function_at, let_in
 from ..boundary.metadata import EntryPoint, MetadataProblem, normalise, source_tree
 from ..component import KINDS, Component
-from ..errors import PluginError, SettingsError, UsageError, in_words, nearest, one_line
+from ..errors import SettingsError, UsageError, in_words, nearest, one_line
 from ..hookspecs import DECIDING_HOOKS, LIFECYCLE_HOOKS, hookimpl
 from .hook_calls import HookManager, HookOwner, misused
-from .names import OWN_DISTRIBUTION, component_name, file_and_attribute, is_file, mend_of, pip_install
+from .names import (
+    OWN_DISTRIBUTION,
+    PluginRecord,
+    PluginState,
+    Problem,
+    Registered,
+    component_name,
+    file_and_attribute,
+    is_file,
+    pip_install,
+)
 
 __all__ = [
     "ALL",
@@ -55,95 +65,6 @@ __all__ = [
     "module_of",
     "unreadable",
 ]
-
-PluginState = Literal["active", "blocked", "failed", "refused", "incompatible"]
-
-
-class Problem(NamedTuple):
-    """A problem of a plugin that otherwise works."""
-
-    error: str
-    fix: str
-
-
-class PluginRecord:
-    """One entry point and the result of loading it."""
-
-    def __init__(self, entry_point: EntryPoint) -> None:
-        self.name, self.value, self.file = entry_point.name, entry_point.value, entry_point.file
-        self.distribution, self.version = entry_point.distribution, entry_point.version
-        self.state: PluginState = "active"
-        self.error = ""
-        """Why the plugin isn't active, worded to follow its name. Empty if it is active."""
-        self.fix = ""
-        self.wrong = False
-        """True if the plugin should work and doesn't. False for a plugin that was disabled on purpose."""
-        self.cause: BaseException | None = None
-        """The exception, for the traceback that `--debug` shows."""
-        self.seconds = 0.0
-        """Duration of the import."""
-        self.problems: list[Problem] = []
-        """Mistakes in the plugin that don't stop it from working. With `--strict-plugins` they are errors."""
-        self.hints: list[str] = []
-        """Information that needs no fix, such as a slow import."""
-
-    def __repr__(self) -> str:
-        return f"<PluginRecord {self.title}: {self.state}>"
-
-    @property
-    def title(self) -> str:
-        return f"plugin {self.name} of {self.distribution} {self.version}"
-
-    @property
-    def names(self) -> tuple[str, str, str]:
-        """What a person may call it."""
-        return self.name, self.distribution, self.distribution.removeprefix("agentfw-")
-
-    @property
-    def mend(self) -> str:
-        """What to do about a mistake in its code."""
-        return f"fix it in {self.file}" if self.file else mend_of(self.distribution)
-
-    @property
-    def mend_or_disable(self) -> str:
-        """The same, for whoever can also do without it."""
-        return self.mend if self.file else f"{self.mend}, or disable it with --no-plugin {self.name}"
-
-    def leave_out(self, state: Literal["blocked", "refused"], error: str, fix: str) -> None:
-        """Mark the plugin as disabled on purpose. That is not a problem unless it is selected."""
-        self.state, self.error, self.fix = state, error, fix
-
-    def stop(self, state: PluginState, error: str, fix: str | None = None, cause: BaseException | None = None) -> None:
-        """Mark the plugin as broken. By default, its authors can mend it."""
-        self.state, self.error, self.cause, self.wrong = state, error, cause, True
-        self.fix = self.mend_or_disable if fix is None else fix
-
-    def failure(self) -> PluginError:
-        """The error for a run that selected this plugin."""
-        error = PluginError(f"{self.title} {self.error}", fix=self.fix)
-        error.__cause__ = self.cause
-        return error
-
-    def problem_lines(self) -> list[str]:
-        """All problems of the plugin, one line each."""
-        stopped = [f"{self.title} {self.error}; {self.fix}"] if self.wrong else []
-        return stopped + [f"{self.title} {problem.error}; {problem.fix}" for problem in self.problems]
-
-
-class Registered(NamedTuple):
-    """A component together with its kind and the plugin that offers it."""
-
-    component: Component
-    kind: str
-    record: PluginRecord
-
-    @property
-    def name(self) -> str:
-        return self.component.name
-
-    @property
-    def title(self) -> str:
-        return f'{KINDS[self.kind].title} "{self.name}" of {self.record.distribution} {self.record.version}'
 
 
 class FileEntryPoint(EntryPoint):
