@@ -47,24 +47,9 @@ from .names import (
     pip_install,
 )
 
-__all__ = [
-    "ALL",
-    "FileEntryPoint",
-    "PluginRecord",
-    "PluginState",
-    "Problem",
-    "Registered",
-    "Selection",
-    "end_reading",
-    "file_entry_point",
-    "function_named",
-    "import_file",
-    "is_left_out",
-    "load_plugins",
-    "manager_name",
-    "module_of",
-    "unreadable",
-]
+__all__ = ["ALL", "FileEntryPoint", "PluginRecord", "PluginState", "Problem", "Registered", "Selection", "end_reading"]
+__all__ += ["file_entry_point", "function_named", "import_file", "is_left_out", "load_plugins", "manager_name"]
+__all__ += ["module_of", "unreadable"]
 
 
 class FileEntryPoint(EntryPoint):

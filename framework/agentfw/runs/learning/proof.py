@@ -104,20 +104,31 @@ def check(
     """
     now = _checked(served, trained)
     new, old, before = (_checked(values, trained) for values in (trained, base, previous))
-    away, count = size(now - new), _telling(new)
+    away, from_base, from_before = size(now - new), size(now - old), size(now - before)
+    count = _telling(new)
     limit = ROUGH if noise is None else _SPREAD * (1 + _FEW / math.sqrt(count)) * max(noise, _FINE)
+    near, far = sorted((from_base, from_before))
     clearly = _CLEARLY if count < _MANY else _RATHER
     lucky = away * count <= _LUCKY * (noise or 0.0)
-    fault = None if lucky else _mistaken(away, min(clearly * away, limit), now, old, before)
-    if fault is None and away > limit:
-        fault = AgentfwError(
+    if not lucky and away > _SAME and near <= min(clearly * away, limit):
+        if near > _CLEARLY * far and size(old - before) > 0:
+            raise AgentfwError(
+                "the policy serves its base model or the previous version, not the newest one; "
+                "on this probe the two can't be told apart",
+                fix="check that its publish method loads the given adapter",
+            )
+        if from_base <= from_before:
+            text = "the policy still serves its base model: the newest version is not in use"
+            raise AgentfwError(text, fix="check that its publish method loads the adapter, and that requests name it")
+        text = "the policy serves the previous version: its adapter is stale"
+        raise AgentfwError(text, fix="check that each version has a new name, and that requests name the newest")
+    if away > limit:
+        raise AgentfwError(
             f"policy and learner differ by {away:.2g} nats per token, more than numerical noise: the policy serves "
             "neither the newest version nor any other known one, perhaps a part of it, or applies it twice",
             fix="check that it loads the adapter for every module, onto the model that it was trained on and not onto "
             "one with a merged adapter, and that policy.model and learner.model are the same folder",
         )
-    if fault is not None:
-        raise fault
     apart = [distance for distance in (size(new - old), size(new - before)) if distance > 0]
     return bool(apart) and away <= _PROVEN * min(apart)
 
@@ -126,26 +137,6 @@ def _telling(logprobs: numpy.ndarray) -> float:
     """How many tokens tell something: what is all but certain changes neither with weights nor by rounding."""
     doubt = (1 - numpy.exp(numpy.minimum(logprobs, 0.0))) ** 2
     return float(doubt.sum() ** 2 / (doubt**2).sum()) if doubt.any() else 1.0
-
-
-def _mistaken(
-    away: float, limit: float, now: numpy.ndarray, old: numpy.ndarray, before: numpy.ndarray
-) -> AgentfwError | None:
-    from_base, from_before = size(now - old), size(now - before)
-    near, far = sorted((from_base, from_before))
-    if away <= _SAME or near > limit:
-        return None
-    if near > _CLEARLY * far and size(old - before) > 0:
-        return AgentfwError(
-            "the policy serves its base model or the previous version, not the newest one; "
-            "on this probe the two can't be told apart",
-            fix="check that its publish method loads the given adapter",
-        )
-    if from_base <= from_before:
-        text = "the policy still serves its base model: the newest version is not in use"
-        return AgentfwError(text, fix="check that its publish method loads the adapter, and that requests name it")
-    text = "the policy serves the previous version: its adapter is stale"
-    return AgentfwError(text, fix="check that each version has a new name, and that requests name the newest")
 
 
 def _checked(values: Sequence[float], others: Sequence[float]) -> numpy.ndarray:
@@ -207,7 +198,7 @@ class Proof:
             if compared >= _ENOUGH or len(chosen) == _MOST:
                 break
         self.probes = chosen
-        if not self.probes:
+        if not chosen:
             return
         self._base = await self.learner(self.probes, True, True)
         self._trained = await self.learner(self.probes, False, False)

@@ -53,8 +53,8 @@ class Mirror:
         self.folder, self.address = folder, f"{address.rstrip('/')}/{folder.name}"
         self._storage, self._root = _storage(self.address)
         self._sent: dict[str, tuple[int, int]] = {}
+        # Their descriptors stay open: closing a file that SQLite has open in this process would drop its locks.
         self._databases: dict[Path, int] = {}
-        """Their descriptors stay open: closing a file that SQLite has open in this process would drop its locks."""
         self._is_ours = False
         self._owner = json.dumps({"machine": socket.gethostname(), "process": os.getpid(), "id": secrets.token_hex(8)})
 
@@ -98,7 +98,13 @@ class Mirror:
         try:
             about, source = path.stat(), path
             mark = about.st_mtime_ns, about.st_size
-            is_database = path.suffix != ".jsonl" and path.name not in _LATE and self._is_database(path)
+            if path.suffix != ".jsonl" and path.name not in _LATE and path not in self._databases:
+                handle = os.open(path, os.O_RDONLY)
+                if os.read(handle, len(_SQLITE)) == _SQLITE:
+                    self._databases[path] = handle
+                else:
+                    os.close(handle)
+            is_database = path in self._databases
             if is_database:
                 log = path.with_name(f"{path.name}-wal")
                 mark = max(mark[0], log.stat().st_mtime_ns if log.exists() else 0), mark[1]
@@ -116,15 +122,6 @@ class Mirror:
             return _Seen(source, name, mark, size, content)
         except FileNotFoundError:  # removed meanwhile
             return None
-
-    def _is_database(self, path: Path) -> bool:
-        if path not in self._databases:
-            handle = os.open(path, os.O_RDONLY)
-            if os.read(handle, len(_SQLITE)) != _SQLITE:
-                os.close(handle)
-                return False
-            self._databases[path] = handle
-        return True
 
 
 def check_address(address: str) -> None:
