@@ -52,10 +52,7 @@ def settings_model(registered: Registered) -> type[BaseModel] | None:
 def check_settings(
     registered: Registered, settings: Mapping[str, object], where: str, secrets: Secrets
 ) -> BaseModel | None:
-    """The settings, validated; None where the component has none. A wrong setting is a SettingsError.
-
-    `secrets` then knows the secrets among them.
-    """
+    """The settings, validated; None where the component has none. `secrets` then knows the secrets among them."""
     from ..boundary.settings_input import validate
 
     model = settings_model(registered)

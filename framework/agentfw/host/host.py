@@ -485,10 +485,7 @@ class Host:
         return lines
 
     def _unknown(self, title: str, name: str, known: Iterable[str]) -> UnknownNameError:
-        """The error for a name that no plugin offers. It mentions broken plugins, which might have offered it.
-
-        A broken plugin of that very name is the error itself.
-        """
+        """The error for a name that nobody offers: that of a broken plugin of this name, or one that mentions them."""
         for record in self.plugins:
             if record.wrong and name in record.names:
                 raise record.failure()

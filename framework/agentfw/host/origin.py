@@ -25,10 +25,7 @@ from ..boundary.metadata import direct_url, normalise, source_tree, version_of
 
 @cache
 def origin_of(name: str, place: str) -> dict[str, Any]:
-    """The origin of a distribution whose metadata are in this folder. What isn't known is left out.
-
-    It is looked at once: code that was imported stays as it was.
-    """
+    """The origin of a distribution whose metadata are in this folder, as it was first seen: code stays as imported."""
     if not place:
         return {"version": ""}
     requires = {
@@ -123,10 +120,7 @@ def record_line(path: str, content: bytes) -> str:
 
 @cache
 def files_from_folder(place: str) -> Mapping[str, Path]:
-    """The files of a distribution that is imported from the folder of its sources (`pip install -e`).
-
-    Or of one that was put there by hand, and so has no list of its files.
-    """
+    """The files of a distribution that is imported from its sources (`pip install -e`), or was put there by hand."""
     installed = Distribution.at(place)
     origin = json.loads(installed.read_text("direct_url.json") or "{}")
     if dict(origin.get("dir_info", {})).get("editable"):

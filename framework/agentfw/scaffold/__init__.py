@@ -59,10 +59,7 @@ def derive(name: str) -> Names:
 
 
 def check_name(name: str, kind: str, host: Host) -> Names:
-    """The names for a new plugin. Raises a UsageError if they can't be used.
-
-    `kind` is that of the component, or empty where it isn't known or there is none.
-    """
+    """The names for a new plugin with a component of this kind, if any. Raises a UsageError if they can't be used."""
     if not _VALID.fullmatch(name) or len(name) > _LONGEST:
         raise UsageError(
             f'"{name[:100]}" can\'t be the name of a package',
@@ -143,10 +140,7 @@ _PARTS = {
 
 
 def scaffold(name: str, kind: str, folder: Path, *, host: Host | None = None) -> list[Path]:
-    """Write a plugin of a kind into a new folder below `folder`. Returns the written paths.
-
-    The names of the components of `host` are taken. Default: all that is installed.
-    """
+    """Write a plugin of a kind into a new folder below `folder`. Names that `host` has are taken. Returns the paths."""
     if kind not in _PARTS:
         raise UnknownNameError("kind", kind, _PARTS)
     if host is None:

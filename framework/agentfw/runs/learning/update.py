@@ -139,19 +139,16 @@ class Learning:
         return self.teacher is None and self.optimizer.loss().sampled
 
     def _corrected(self, number: int, episodes: Sequence[Episode]) -> Loss:
-        """The loss for these episodes: corrected for the sampler, if it recorded what it sampled with.
-
-        The first update leaves no turn out: if all differ, that is an error, and not an update without a gradient.
-        """
+        """The loss for these episodes: corrected for the sampler, if it recorded what it sampled with."""
         loss = self.optimizer.loss()
         turns = [turn for episode in episodes for turn in episode.turns if turn.token_ids]
-        if not loss.sampled or not all(turn.logprobs for turn in turns):
-            return loss
-        return replace(
-            loss,
-            importance_cap=IMPORTANCE_CAP if loss.importance_cap is None else loss.importance_cap,
-            importance_mask=IMPORTANCE_MASK if loss.importance_mask is None and number > 1 else loss.importance_mask,
-        )
+        if loss.sampled and all(turn.logprobs for turn in turns):
+            if loss.importance_cap is None:
+                loss = replace(loss, importance_cap=IMPORTANCE_CAP)
+            # The first update leaves no turn out: if all differ, that is an error, and no update without a gradient.
+            if loss.importance_mask is None and number > 1:
+                loss = replace(loss, importance_mask=IMPORTANCE_MASK)
+        return loss
 
     async def begin(self, home: Path, state: State, start: Path) -> Update | None:
         """Open the learner's folder `home` and restore the state of an earlier execution.
@@ -209,10 +206,7 @@ class Learning:
     async def learn(
         self, number: int, lesson: Lesson, home: Path, before: str, tell: Callable[[int, int, float], object]
     ) -> Update | None:
-        """Make a new version below `home`. None if no weight would change.
-
-        `before` is the last version. `tell` is told how far the learner is.
-        """
+        """Make a new version below `home`, after the version `before`. None if no weight would change."""
         if not lesson.groups:
             return None
         shutil.rmtree(home, ignore_errors=True)  # remains of an update that was not recorded
@@ -361,10 +355,7 @@ class LearnerServer:
 
 
 def make_learning(spec: RunSpec, host: Host, engine: Engine, policy: GuardedPolicy) -> Learning | None:
-    """Create the optimizer, the learner and the teacher of a resolved spec. None if there is no optimizer.
-
-    Raises if they can't work together.
-    """
+    """The optimizer, learner and teacher of a spec, which must be able to work together. None without an optimizer."""
     if spec.optimizer is None or spec.learner is None:
         return None
     deadline, calls = spec.deadline, policy.guard.counts

@@ -148,10 +148,7 @@ class CallRecord(CallCounts):
 
 
 def read_calls(folder: Path) -> list[dict[str, Any]]:
-    """The rows of a run, also while another process writes them. Empty if there is no record.
-
-    A damaged line is left out: what helps to explain a run must not keep anybody from reading it.
-    """
+    """The rows of a run, also while another process writes them. Damaged ones keep nobody from reading the run."""
     found = []
     with suppress(OSError):
         for line in (folder / FILE).read_bytes().splitlines():

@@ -45,10 +45,7 @@ def journals_of(folder: Path) -> Marks:
 
 
 def differing(folder: Path, marks: Marks, *, deep: bool) -> list[str]:
-    """What isn't as its mark says, in words. Only `deep` reads the files, and so finds a changed byte.
-
-    A journal may have grown: feedback comes later.
-    """
+    """What isn't as its mark says, in words. Only `deep` finds a changed byte. Journals may grow: by feedback, say."""
     lines = []
     for name, (size, digest) in marks.items():
         file, size = folder / name, int(size)
@@ -63,10 +60,7 @@ def differing(folder: Path, marks: Marks, *, deep: bool) -> list[str]:
 
 
 def damage(run: Path, updates: int, *, deep: bool = False) -> list[str]:
-    """What is wrong with the files of a run, in words. A run that isn't done is only asked for its newest version.
-
-    `updates` is how many it was to make: 0 unless it is a training.
-    """
+    """What is wrong with the files of a run that was to make so many updates. Until it is done, with its version."""
     lines = []
     try:
         state = State.read(run)

@@ -130,10 +130,7 @@ def check_address(address: str) -> None:
 
 
 def fetched(address: str, root: Path) -> Path:
-    """The local folder, below `root`, of a run that is in object storage.
-
-    A folder that was fetched before is brought up to date. One that a run has worked in on this machine stays as it is.
-    """
+    """The folder below `root` of a run in object storage, brought up to date unless the run has worked in it here."""
     storage, remote = _storage(address)
     folder = root / PurePosixPath(remote).name
     known: dict[str, Any] | None = None

@@ -82,10 +82,7 @@ class Lock:
 
 
 def pack(folder: Path, origins: Mapping[str, Mapping[str, Any]], modules: Set[str]) -> None:
-    """Write the package of a run, or add to it what was imported since. What it had from the start stays.
-
-    `modules` are those that its components need, of which some may never be imported.
-    """
+    """Write the package of a run, or add to it what was imported since. Its components need these `modules`."""
     place = folder / "package"
     before = read_lock(folder) if (place / "lock.json").exists() else None
     now = lock_of(origins, modules)

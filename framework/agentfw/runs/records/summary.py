@@ -90,10 +90,7 @@ class Summary:
 
 
 def columns(records: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
-    """The metrics of many episodes, by name: those that `figure_table` declares, and those of the environment.
-
-    A metric that an episode has not measured is NaN there. A metric that no episode has measured is omitted.
-    """
+    """The metrics of many episodes, by name: NaN where an episode has not measured one, and only what some have."""
     rows = [figures_of(record) for record in records]
     names = dict.fromkeys(name for row in rows for name in row)
     found = {name: [row.get(name, math.nan) for row in rows] for name in names}

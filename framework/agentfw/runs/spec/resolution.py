@@ -208,8 +208,7 @@ def _with_shared(spec: RunSpec, host: Host) -> RunSpec:
 def resolve_again(about: Mapping[str, Any], host: Host, file: str, changes: Mapping[str, Any]) -> RunSpec:
     """The resolved spec of a run that is there already, from its run.json. What has changed since is noted.
 
-    `changes` are nested tables, such as {"policy": {"api_key": "..."}}: the secrets that run.json doesn't have, and
-    settings that can't change results.
+    `changes` are nested tables of settings: secrets that run.json doesn't have, and what can't change results.
     """
     require_trusted(Path(file).parent, of_run(about))
     given = set(_dotted(changes))

@@ -82,10 +82,7 @@ def _number(value: float) -> str:
 
 
 def spec_schema(host: Host) -> dict[str, Any]:
-    """The JSON schema of a spec file, with the components that are installed and their settings.
-
-    Nothing is required, because the command line and the defaults of a project may add to a file.
-    """
+    """The JSON schema of a spec file, with what is installed. Nothing is required: other layers may add to the file."""
     schema = RunSpec.model_json_schema(schema_generator=_Schema)
     definitions = schema["$defs"]
     for key, kind in COMPONENTS.items():

@@ -242,7 +242,7 @@ def spec_variables(environment: Mapping[str, str], notes: list[str]) -> dict[str
 
 
 def _selected(values: Mapping[str, Any], path: list[str]) -> list[str] | None:
-    """The path with the name of a component as the spec has it: capitals, dashes and dots don't survive in variables.
+    """The path with the name of a component as the spec has it, in which variables have no capitals, dashes and dots.
 
     None if no such component is selected: then the variable is about another run.
     """
@@ -401,12 +401,11 @@ def _with_tasks(file: str, values: SpecValues) -> SpecValues:
 
 
 def start_from_runs(names: Sequence[str], runs: Path, optimizer: str | None = None, metric: str = "") -> Start:
-    """Trainings that learn from what was recorded in these runs.
+    """Trainings that learn from what was recorded in these runs, or in one metric of the feedback in them.
 
-    They are the setting `runs` of the environment, and of each reward that has one in the spec, and so is `metric`,
-    the feedback that is learned from, if it isn't empty. A name may also be an
-    address such as postgresql://..., if an entry point of the group `agentfw.recordings` is called as it begins. This
-    is a function that makes runs of what is there: `copied(address, host, directory_of_runs)` returns their folders.
+    Both are settings of the environment, and of each reward that has `runs` in the spec. A name may also be an address
+    such as postgresql://..., if an entry point of the group `agentfw.recordings` is called as it begins: a function
+    that makes runs of what is there, `copied(address, host, directory_of_runs)`, and returns their folders.
     """
 
     def start(host: Host, name: str | None, spec: Path | None) -> SpecValues:
