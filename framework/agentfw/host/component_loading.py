@@ -38,7 +38,6 @@ def missing_module(registered: Registered) -> str:
 
 
 def settings_model(registered: Registered) -> type[BaseModel] | None:
-    """The pydantic model of its settings, or None where it has none."""
     if not registered.component.settings:
         return None
     from ..boundary.settings_input import is_model
@@ -94,7 +93,6 @@ def create(
 
 
 def _resolve(registered: Registered, path: str) -> object:
-    """What "package.module:Name" stands for."""
     try:
         return let_in(registered.title, lambda: object_at(path))
     except ImportFailed as failure:

@@ -36,15 +36,11 @@ class HookOwner:
 
 
 class Decided(NamedTuple):
-    """What a deciding hook has answered, and whose it is."""
-
     answer: Any
     owner: HookOwner
 
 
 class HookManager(PluginManager):
-    """The manager of a host or of one run."""
-
     def __init__(
         self, notes: list[str], *, traces: bool = False, strict: bool = False, deadline: float = 600.0
     ) -> None:
@@ -104,7 +100,6 @@ class HookManager(PluginManager):
         return found
 
     def tell(self, hook: str, **arguments: object) -> None:
-        """Call a hook that watches."""
         if hook not in LIFECYCLE_HOOKS:
             raise UnknownNameError("lifecycle hook", hook, LIFECYCLE_HOOKS)
         for implementation in self.implementations(hook):

@@ -175,7 +175,6 @@ def _finite(value: Any) -> Any:
 
 
 def _row(cells: Sequence[str], widths: Sequence[int], right: Sequence[int]) -> list[str]:
-    """The lines of a row."""
     columns = zip(cells, widths, strict=True)
     wrapped = [_wrapped(cell, width) if width_of(cell) > width else [cell] for cell, width in columns]
     lines = []

@@ -103,8 +103,6 @@ def ask_in_terminal(questions: Questions) -> None:
 
 
 class Decisions:
-    """The deciding hooks of one run."""
-
     def __init__(self, hooks: HookManager, spending: Spending) -> None:
         self.hooks, self.questions, self._spending = hooks, Questions(), spending
         self.run: RunInfo | None = None  # the run, once it has begun

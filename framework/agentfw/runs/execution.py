@@ -298,7 +298,6 @@ class Execution:
         return play
 
     def _place(self, update: Update) -> str:
-        """Where a version is, below the run's folder."""
         return update.adapter.resolve().relative_to(self.folder.path.resolve()).as_posix()
 
     def _home(self, number: int) -> Path:

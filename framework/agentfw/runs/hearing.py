@@ -32,7 +32,6 @@ class Hearing:
     def __init__(
         self, memories: Sequence[GuardedMemory], journal: Journal, run: str, lines: Iterable[dict[str, Any]]
     ) -> None:
-        """`lines` are those of the journal."""
         self._memories, self._journal, self._run = memories, journal, run
         # The last session of each user that nothing is learned from, because they were forgotten after it began.
         self._heard, self.forgotten = set[str](), dict[str, int]()
@@ -77,7 +76,6 @@ class Hearing:
             self._workers[user] = asyncio.create_task(self._hear(user))
 
     def leave(self, episode: Episode) -> None:
-        """Nothing more will be said in a session here."""
         self._taken.pop(episode.id, None)
 
     def lacks(self, episode: str, line: Mapping[str, Any]) -> bool:

@@ -546,5 +546,4 @@ def _who_answers(spec: Mapping[str, Any], now: RunSpec) -> tuple[Any, ...]:
 
 
 def _place(cut: Mapping[str, Any]) -> tuple[float, tuple[int, ...]]:
-    """Identifies a cut-off answer within its session."""
     return cut["started"], tuple(cut["shown"])

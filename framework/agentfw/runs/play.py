@@ -78,8 +78,6 @@ def _grouped(tasks: Sequence[Task]) -> list[list[Task]]:
 
 
 class Play:
-    """The progress of one plan."""
-
     def __init__(
         self, assembly: Assembly, plan: Plan, records: Records, episodes: Journal, metrics: Journal, observer: Observer
     ) -> None:
@@ -102,7 +100,6 @@ class Play:
 
     @property
     def progress(self) -> tuple[int, int]:
-        """How many episodes there are to play, and how many of them are done."""
         tasks = [task.id for group in self.groups for task in group]
         return len(tasks), sum(name in self.concluded or name in self.failures for name in tasks)
 

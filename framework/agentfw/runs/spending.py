@@ -51,7 +51,6 @@ class Spending:
             raise UsageError(text, fix=f"remove it, {limit}")
 
     def count(self, policy: Usage = _NOTHING, judges: Usage = _NOTHING) -> None:
-        """Add what was spent on answers of the policy or of judges."""
         self.policy, self.judges = self.policy + policy, self.judges + judges
         self.tell(self.policy, self.judges)
 

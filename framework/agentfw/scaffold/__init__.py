@@ -96,8 +96,6 @@ _OF_COMPONENTS = ("package", "component")
 
 
 class _Part(NamedTuple):
-    """The parts of a plugin that depend on its kind."""
-
     module: str  # the component's module, and its template
     factory: str
     summary: str
@@ -193,7 +191,6 @@ def write(texts: Mapping[str, str], target: Path) -> list[Path]:
 
 
 def _files(names: Names, kind: str, part: _Part) -> dict[str, str]:
-    """Every file of the package with its text, by its path below the package's folder."""
     kind_of = KINDS["environment" if kind == "world" else kind]
     title = kind_of.title
     values = {

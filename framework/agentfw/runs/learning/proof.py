@@ -140,7 +140,6 @@ def _telling(logprobs: numpy.ndarray) -> float:
 
 
 def _checked(values: Sequence[float], others: Sequence[float]) -> numpy.ndarray:
-    """The logprobs as an array, if they are valid."""
     if len(values) != len(others):
         raise AgentfwError(
             f"a probe has {len(values)} logprobs on one side and {len(others)} on the other",
@@ -233,7 +232,6 @@ class Proof:
 
     @property
     def tolerance(self) -> float:
-        """How far sampler and trainer may be apart, in nats per token."""
         return tolerance(self._base.rounding, self.most)
 
     async def _served(self) -> list[Sequence[float]]:

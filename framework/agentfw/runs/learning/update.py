@@ -170,7 +170,6 @@ class Learning:
         return made
 
     async def opened(self) -> None:
-        """Wait until the learner can be asked."""
         if self._opening is not None:
             await self._opening
 
@@ -333,8 +332,6 @@ class RemoteLearner(Layer, Learner, kind="learner"):
 
 
 class LearnerServer:
-    """The learner in its own process."""
-
     def __init__(self, options: Plain, name: str, settings: Plain, engine: Plain) -> None:
         host = Host.load(HostOptions.from_plain(options))
         self._engine = make_engine(EngineSettings(**engine), learns=True)

@@ -103,7 +103,6 @@ class CallRecord(CallCounts):
         self.numbers = count(1)
 
     def row(self, kind: str, name: str, title: str) -> CallRow:
-        """The row of a component. There is one for each title."""
         if title not in self.rows:
             self.rows[title] = CallRow(self, len(self.rows), kind, name, title)
         return self.rows[title]
@@ -162,7 +161,6 @@ def read_calls(folder: Path) -> list[dict[str, Any]]:
 
 
 def call_table(calls: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """The columns and rows of a table of calls."""
     rows = []
     for row in (row for row in calls if row["calls"]):
         cost = "unknown" if row["cost"] is None else f"{row['cost']:.4g}" if row["cost"] else ""

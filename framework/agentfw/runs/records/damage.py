@@ -27,7 +27,6 @@ def marks_of(folder: Path, files: Iterable[Path]) -> Marks:
 
 
 def _digest(file: Path, size: int) -> str:
-    """The digest of the beginning of a file."""
     found = hashlib.sha256()
     with file.open("rb") as handle:
         while size and (piece := handle.read(min(size, 1 << 22))):

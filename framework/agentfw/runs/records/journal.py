@@ -386,7 +386,6 @@ class LongTexts:
         self._told = set[str]()
 
     def open(self, folder: Path) -> None:
-        """Keep texts below the folder of a run."""
         self._folder = folder / "long_texts"
         self._room = _ROOM - sum(file.stat().st_size for file in self._folder.glob("*.txt"))
 

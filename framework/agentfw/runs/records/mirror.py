@@ -37,8 +37,6 @@ _LATE = ("metrics.jsonl", "heard.jsonl", "updates.jsonl", "state.json", "summary
 
 
 class _Seen(NamedTuple):
-    """A file as it was when it was looked at."""
-
     path: Path
     name: str
     mark: tuple[int, int]  # changes when the file does

@@ -34,8 +34,6 @@ _LARGEST = 50_000_000  # the largest package that is packed, in bytes of its fil
 
 @dataclass(frozen=True, slots=True)
 class Locked:
-    """One distribution as it was."""
-
     version: str
     digest: str = ""  # of its files. Empty where the installation doesn't list them
     wheel: str = ""  # the file beside the lock that installs it, for one that was installed from a folder

@@ -113,7 +113,6 @@ def leading(figures: Container[str], headline: str) -> str:
 
 
 def intervals(records: Sequence[Mapping[str, Any]]) -> dict[str, Interval]:
-    """The mean of every measured metric, with its interval."""
     return {name: bootstrap(values) for name, values in columns(records).items()}
 
 

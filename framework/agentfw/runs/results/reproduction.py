@@ -30,8 +30,6 @@ from ..spec.values import apply_assignments
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What came of comparing the records of two runs."""
-
     compared: int  # how many records the first run has
     first: str  # the first record that isn't the same, and what of it differs. Empty if all are equal
     rounding: float | None
@@ -72,7 +70,6 @@ def _played(place: Path, where: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def compare_records(one: RunFolder, other: RunFolder) -> Comparison:
-    """Compare all that the first run has with the same of the other."""
     theirs, compared = dict(content_of(other)), 0
     for name, record in content_of(one):
         compared += 1
@@ -92,7 +89,6 @@ def compare_records(one: RunFolder, other: RunFolder) -> Comparison:
 
 
 def _leaves(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """The values of two records at the same place."""
     if isinstance(one, dict) and isinstance(other, dict):
         for key in one.keys() | other.keys():
             yield from _leaves(one.get(key), other.get(key), f"{path}.{key}".removeprefix("."))

@@ -179,7 +179,6 @@ def timeline_picture(episode: Episode, *, title: str = "", unit: str = "") -> Ca
 
 
 def write_episode_picture(folder: RunFolder, file: Path, wanted: str | None = None) -> Path:
-    """Draw the timeline of one episode as SVG. Default: the first episode."""
     if file.suffix.lower() != ".svg":
         raise UsageError(f"can't draw into {file}", fix="use a file name that ends in .svg")
     ids = [str(record["episode"]) for record in folder.metrics()]

@@ -262,7 +262,6 @@ def _spread(group: _Records) -> list[str]:
 
 
 def _single_episodes(page: Page, folder: RunFolder, records: _Records, shown: Sequence[Episode]) -> None:
-    """The timeline of one, and all of them word for word."""
     middle = shown[len(shown) // 2]
     if middle.ended > middle.started:
         intro = "Time runs from left to right. Work that was put aside continues where it stopped."
@@ -296,7 +295,6 @@ def _episodes(page: Page, folder: RunFolder, records: _Records, headline: str) -
 
 
 def _meanings(folder: RunFolder, names: Iterable[str]) -> str:
-    """What the figures mean, as sentences after another one."""
     usual = {one.heading: one.meaning for name, one in EPISODE_FIGURES.items() if name in names and one.meaning}
     lower = f" The lower the {folder.headline}, the better." if folder.lower_is_better else ""
     return lower + "".join(f" {word}: {meaning}." for word, meaning in {**folder.meanings, **usual}.items())

@@ -360,7 +360,6 @@ def _record(spec: RunSpec, settings: Callable[[Choice], dict[str, Any]]) -> dict
 
 
 def _changed(spec: RunSpec, change: Change) -> RunSpec:
-    """The spec with `change(kind, choice, where)` in the place of each choice."""
     changed: dict[str, Choice | tuple[Choice, ...]] = {}
     for key, kind in COMPONENTS.items():
         chosen = getattr(spec, key)

@@ -389,7 +389,6 @@ def with_settings(choice: dict[str, Any], **settings: object) -> dict[str, Any]:
 
 
 def _with_tasks(file: str, values: SpecValues) -> SpecValues:
-    """The values of a spec, with the file of tasks that its environment reads."""
     if "{split}" not in file and not Path(file).is_file():  # before a model is downloaded
         guess = nearest(Path(file).name, [each.name for each in Path(file).parent.glob(f"*{_TASKS}")])
         raise UsageError(
