@@ -20,8 +20,10 @@ from pluggy import HookCaller, HookImpl, PluginManager, PluginValidationError
 from .. import hookspecs
 from ..boundary.coroutines import not_awaitable
 from ..boundary.guard import PluginCall
+from ..episode import Episode
 from ..errors import AgentfwError, PluginError, UnknownNameError, in_words, is_failure, one_line
 from ..hookspecs import DECIDING_HOOKS, LIFECYCLE_HOOKS
+from ..request import Request
 
 
 @dataclass(eq=False)
@@ -192,8 +194,6 @@ class HookManager(PluginManager):
 
 def _given(implementation: HookImpl, arguments: Mapping[str, object]) -> list[object]:
     """Copies for one hook, which may change them. The run itself isn't copied."""
-    from ..episode import Episode
-
     values = [(name, arguments[name]) for name in implementation.argnames]
     return [
         value.copied() if isinstance(value, Episode) else value if name in _SHARED else copy.deepcopy(value)
@@ -215,8 +215,6 @@ def _ended(around: Generator[None, Any, Any], inner: object) -> Any:
 
 
 def _checked(hook: str, answer: object, owner: HookOwner) -> Any:
-    from ..request import Request
-
     kinds = {"agentfw_request": Request, "agentfw_before_call": hookspecs.Verdict, "agentfw_record": dict}
     wanted: type = kinds[hook]
     if not isinstance(answer, wanted):

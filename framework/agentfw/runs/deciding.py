@@ -179,6 +179,10 @@ class _Asked(Layer):
     def __init__(self, policy: Policy, decisions: Decisions, name: str) -> None:
         self.inside, self._decisions, self._name = policy, decisions, name
         self.take_attributes(policy)
+        innermost: Any = policy
+        while isinstance(innermost, Layer):
+            innermost = innermost.inside
+        self._innermost: Policy = innermost
 
     async def later(self, call: Crossing, given: tuple[Any, ...]) -> Any:
         forwarded = given[-1] if given and isinstance(given[-1], Forwarded) else None
@@ -198,7 +202,7 @@ class _Asked(Layer):
         def most() -> Usage:
             sampled = request.sampling.max_tokens or _LONGEST
             prompt = 2 * _tokens_in(request) if forwarded is None else len(forwarded.raw) // 2  # pictures, too
-            return self._policy().priced(Usage(prompt, 0, sampled), *models)
+            return self._innermost.priced(Usage(prompt, 0, sampled), *models)
 
         try:
             model = next(iter(models), self._name)
@@ -219,18 +223,11 @@ class _Asked(Layer):
             generation.hooks = (*generation.hooks, *did)
         return found
 
-    def _policy(self) -> Policy:
-        innermost = self.inside
-        while isinstance(innermost, Layer):
-            innermost = innermost.inside
-        assert isinstance(innermost, Policy)
-        return innermost
-
     def _told(
         self, request: Request, generations: Sequence[Generation], said: list[str], models: list[str], *, spent: bool
     ) -> None:
         """Tell what a request took, which is estimated where nobody has counted it."""
-        usage, policy = Usage.total(one.usage for one in generations), self._policy()
+        usage, policy = Usage.total(one.usage for one in generations), self._innermost
         counted = bool(generations) and usage.tokens is not None
         repeated = bool(generations) and all(one.repeated for one in generations)
         unread = policy.is_program or not request.messages  # it has no tokens, or no conversation

@@ -28,7 +28,6 @@ from .records.package import pack
 from .records.summary import Summary, summarize, total_usage
 from .spec.resolution import (
     as_given,
-    changed_record,
     in_force,
     modules_needed,
     refuse_changed,
@@ -105,7 +104,9 @@ class Run:
             if self._changed:
                 # In this order: a run that is killed in between is unfinished, and neither done nor without its plan.
                 (self.folder.path / "summary.json").unlink(missing_ok=True)
-                self.folder.rewrite(changed_record(self.folder.about, self.spec))
+                now = {"spec": as_given(self.spec), "settings": in_force(self.spec)}
+                before = {"began_with": self.folder.about.get("began_with", self.folder.about["spec"])}
+                self.folder.rewrite({**self.folder.about, "updates": self.spec.planned_updates, **now, **before})
             self.folder.note_segment(segment_of(self.spec, self.host))
             assembly, self._assembly = self._assembly or assemble(self.spec, self.host), None
             with watched(self.spec.deadline, give_up), struck_logs():

@@ -248,12 +248,9 @@ def _groups(records: _Records) -> Sequence[_Records]:
         found.setdefault(str(record["task"]).rpartition("/")[0], []).append(record)
     if len(found) == len(records):
         return [records]
-
-    def differ(group: _Records) -> float:
-        rewards = [float(record["reward"]) for record in group]
-        return max(rewards) - min(rewards)
-
-    return sorted(found.values(), key=differ, reverse=True)[:_GROUPS]
+    rewards = {task: [float(record["reward"]) for record in group] for task, group in found.items()}
+    order = sorted(found, key=lambda task: max(rewards[task]) - min(rewards[task]), reverse=True)
+    return [found[task] for task in order[:_GROUPS]]
 
 
 def _spread(group: _Records) -> list[str]:

@@ -100,8 +100,6 @@ def masked_keys(record: Any, path: str = "") -> Iterator[str]:
         yield from masked_keys(inner, f"{path}.{key}".removeprefix("."))
 
 
-Change = Callable[[str, Choice, str], Choice]
-
 _MANY = 40  # components with mistakes after which no more are looked at
 
 
@@ -300,17 +298,6 @@ def missing_secrets(about: Mapping[str, Any]) -> list[str]:
     return [f"{where}.{key}" for _, where, choice in _choices(spec) for key in masked_keys(choice.settings)]
 
 
-def changed_record(about: Mapping[str, Any], spec: RunSpec) -> dict[str, Any]:
-    """The content of run.json after a run was given other settings. What it began with stays in `began_with`."""
-    return {
-        **about,
-        "updates": spec.planned_updates,
-        "spec": as_given(spec),
-        "settings": in_force(spec),
-        "began_with": about.get("began_with", about["spec"]),
-    }
-
-
 def _check_changes(about: Mapping[str, Any], resolved: RunSpec, given: set[str]) -> None:
     """Refuse what would change the results of a run, and a smaller value of what can only be raised."""
     free = operational_keys(resolved).keys() - set(() if resolved.optimizer else OF_TRAININGS)
@@ -359,7 +346,7 @@ def _record(spec: RunSpec, settings: Callable[[Choice], dict[str, Any]]) -> dict
     return dict(to_json(written.model_dump()))
 
 
-def _changed(spec: RunSpec, change: Change) -> RunSpec:
+def _changed(spec: RunSpec, change: Callable[[str, Choice, str], Choice]) -> RunSpec:
     changed: dict[str, Choice | tuple[Choice, ...]] = {}
     for key, kind in COMPONENTS.items():
         chosen = getattr(spec, key)
