@@ -100,7 +100,7 @@ class Choice(Settings):
     @property
     def label(self) -> str:
         """How the keys of settings and errors name it, where a run has several components of its kind."""
-        return label_of_name(self.name)
+        return str(getattr(self, "alias", "")) or label_of_name(self.name)
 
     @field_validator("name")
     @classmethod
@@ -127,10 +127,6 @@ class ToolChoice(Choice):
         description="Name of this toolbox in the run, for two of one component: `tool.ALIAS.key` are its settings",
     )
 
-    @property
-    def label(self) -> str:
-        return self.alias or super().label
-
 
 class RewardChoice(Choice):
     """One reward model and its weight."""
@@ -151,10 +147,6 @@ class ModelChoice(Choice):
         description="Model that answers instead if this one can't be reached, or says 429 or 5xx, before any of its "
         "answer was sent on",
     )
-
-    @property
-    def label(self) -> str:
-        return self.alias
 
 
 class SamplingSettings(Settings):
@@ -256,7 +248,7 @@ class RunSpec(Settings):
         "the run stops when more do",
     )
     budget: Annotated[SpendingSettings, OPERATIONAL] = Field(
-        default_factory=lambda: SpendingSettings.model_validate({}),
+        default_factory=SpendingSettings,
         description="Limits on tokens and money, at which the run stops and can be resumed",
     )
     window: int | None = Field(
@@ -303,8 +295,7 @@ class RunSpec(Settings):
         "turns, and a resumed training is equal to the last byte. Above: they overlap, the learner in its own process",
     )
     evaluation: EvaluationSettings = Field(
-        default_factory=lambda: EvaluationSettings.model_validate({}),
-        description="When and on which tasks the policy is evaluated",
+        default_factory=EvaluationSettings, description="When and on which tasks the policy is evaluated"
     )
     groups: Literal["task", "query"] = Field(
         "task",
