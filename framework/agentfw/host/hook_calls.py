@@ -171,15 +171,13 @@ class HookManager(PluginManager):
                         not_awaitable(answer)  # raises: a record is written at once
                     async with asyncio.timeout(self._deadline) as limit:
                         answer = await answer
-        except TimeoutError as error:
-            if limit is None or not limit.expired():
-                raise PluginError(f"{owner.title} failed in {hook}(): {in_words(error)}", fix=owner.fix) from error
-            text = f"{owner.title} has not answered {hook}() within {self._deadline:g} s"
-            raise PluginError(text, fix=f"{owner.fix}, or give it more time: --set deadline=SECONDS") from error
         except BaseException as error:
             self._trace(owner, hook, arguments, error)
             if isinstance(error, AgentfwError) or not is_failure(error):
                 raise
+            if limit is not None and limit.expired() and isinstance(error, TimeoutError):
+                text = f"{owner.title} has not answered {hook}() within {self._deadline:g} s"
+                raise PluginError(text, fix=f"{owner.fix}, or give it more time: --set deadline=SECONDS") from error
             raise PluginError(f"{owner.title} failed in {hook}(): {in_words(error)}", fix=owner.fix) from error
         self._trace(owner, hook, arguments, answer)
         return answer

@@ -86,11 +86,8 @@ class ProjectFile(NamedTuple):
 def find_project(start: Path | None = None) -> ProjectFile | None:
     """The agentfw.toml of `start` (default: the current folder) or of the nearest parent. None if there is none."""
     folder = (start or Path()).absolute()
-    for candidate in (folder, *folder.parents):
-        file = candidate / FILE_NAME
-        if file.is_file():
-            return read_project(file)
-    return None
+    files = (above / FILE_NAME for above in (folder, *folder.parents))
+    return next((read_project(file) for file in files if file.is_file()), None)
 
 
 def find_user_file() -> ProjectFile | None:

@@ -67,27 +67,20 @@ class Spending:
         self._on_its_way += 1
         self._all_answered.clear()
         try:
-            answer = await ask()
+            return await ask()
         except QuotaEndedError as error:
-            self._refusal = error
-            self._arrived()
-            await self.settled()
-            raise
-        except BaseException:
-            self._arrived()
-            raise
-        self._arrived()
-        return answer
+            self._refusal = ended = error
+        finally:
+            self._on_its_way -= 1
+            if not self._on_its_way:
+                self._refusal = None
+                self._all_answered.set()
+        await self.settled()
+        raise ended
 
     async def settled(self) -> None:
         """Wait until everything that is on its way is answered, so that nothing is lost when the run stops."""
         await self._all_answered.wait()
-
-    def _arrived(self) -> None:
-        self._on_its_way -= 1
-        if not self._on_its_way:
-            self._refusal = None
-            self._all_answered.set()
 
     def _over(self) -> BudgetSpentError | None:
         """Why nothing else may be asked, if a limit is reached or can't be kept."""

@@ -14,7 +14,6 @@ import mmap
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
@@ -30,18 +29,14 @@ _ROWS = 32  # number of lines to begin with
 _SHOWN = 3  # number of running calls of a component that are written, the newest of them: one is what a process dies of
 
 
-@dataclass(eq=False)
 class CallRow:
-    record: CallRecord
-    place: int
-    kind: str
-    name: str
-    title: str
-    calls: int = 0
-    failures: int = 0
-    seconds: float = 0.0
-    cost: float | None = 0.0  # what its tokens cost, where a model answers for it. None if that isn't known
-    running: dict[int, str] = field(default_factory=dict)  # the calls in progress, as JSON
+    def __init__(self, record: CallRecord, place: int, kind: str, name: str, title: str) -> None:
+        self.record, self.place = record, place
+        self.calls, self.failures, self.seconds = 0, 0, 0.0
+        self.cost: float | None = 0.0  # of its tokens, where a model answers for it. None if that isn't known
+        self.running: dict[int, str] = {}  # the calls in progress, as JSON
+        self._head = json.dumps({"kind": kind, "name": name[:100], "title": title[:200]})[:-1]
+        self.add(0, 0, 0.0)
 
     def begin(self, call: str, episode: str = "") -> int:
         """A call begins. The number is to be given to `end`."""
@@ -70,24 +65,16 @@ class CallRow:
         self.seconds += seconds
         if cost != 0.0:
             self.cost = None if self.cost is None or cost is None else self.cost + cost
-            self._cost = json.dumps(self.cost)
         # Put together by hand, and not again while it stays the same: a line is written twice for every call.
         self._counts = (
             f'{self._head}, "calls": {self.calls}, "failures": {self.failures}, "seconds": {self.seconds:.4f}, '
-            f'"cost": {self._cost}, "running": ['
+            f'"cost": {json.dumps(self.cost)}, "running": ['
         )
 
     def write(self) -> None:
-        running, more = "", 0
-        if self.running:
-            newest = list(self.running.values())[-_SHOWN:]
-            running, more = ", ".join(newest), len(self.running) - len(newest)
-        self.record.write(self.place, f'{self._counts}{running}], "more": {more}}}')
-
-    def __post_init__(self) -> None:
-        names = {"kind": self.kind, "name": self.name[:100], "title": self.title[:200]}
-        self._head, self._cost = json.dumps(names)[:-1], json.dumps(self.cost)
-        self.add(0, 0, 0.0)
+        newest = list(self.running.values())[-_SHOWN:]
+        more = len(self.running) - len(newest)
+        self.record.write(self.place, f'{self._counts}{", ".join(newest)}], "more": {more}}}')
 
 
 @lru_cache(maxsize=256)

@@ -97,10 +97,9 @@ def read_state(run: Path) -> State:
 
 
 def _or_whole(run: Path, before: int) -> str:
-    for number in _whole_updates(run):
-        if number < before:
-            return f", or go on from the whole one before: agentfw runs resume {run.name} --from-update {number}"
-    return ""
+    found = (number for number in _whole_updates(run) if number < before)
+    command = f"agentfw runs resume {run.name} --from-update"
+    return next((f", or go on from the whole one before: {command} {number}" for number in found), "")
 
 
 def _whole_updates(run: Path) -> Iterator[int]:

@@ -376,8 +376,8 @@ def with_skills(values: Mapping[str, Any], folders: Sequence[str]) -> dict[str, 
     if not folders:
         return dict(values)
     tools: list[dict[str, Any]] = [dict(choice) for choice in listed(values.get("tools", ()))]
-    known = [tool for tool in tools if (tool.get("name"), tool.get("alias")) == (_SKILLS, None)]
-    own: dict[str, Any] = known[0] if known else {"name": _SKILLS}
+    known = (tool for tool in tools if (tool.get("name"), tool.get("alias")) == (_SKILLS, None))
+    own: dict[str, Any] = next(known, {"name": _SKILLS})
     others = [tool for tool in tools if tool is not own]
     given = [os.path.abspath(folder) if os.path.isdir(folder) else folder for folder in folders]
     whole = dict.fromkeys([*own.get("settings", {}).get("folders", ()), *given])
