@@ -199,8 +199,7 @@ def _given(implementation: HookImpl, arguments: Mapping[str, object]) -> list[ob
     ]
 
 
-_SHARED = ("run", "request", "record")
-"""Arguments that aren't copied for each hook: what can't be changed, and the record, which its caller has copied."""
+_SHARED = ("run", "request", "record")  # not copied for each hook: what can't be changed, and the record, a copy
 
 
 def _ended(around: Generator[None, Any, Any], inner: object) -> Any:

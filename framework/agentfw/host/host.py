@@ -116,14 +116,10 @@ class Host:
     def __init__(
         self, options: HostOptions, manager: HookManager, plugins: list[PluginRecord], answers: Answers
     ) -> None:
-        self.plugins = plugins
-        """One record per entry point, sorted by distribution and name, including plugins that failed."""
-        self.notes = manager.notes
-        """One line for each problem, for stderr."""
-        self.layers: list[ProjectFile] = []
-        """The agentfw.toml files in effect, the most important first: of the project, the user, and distributions."""
-        self.secrets = Secrets()
-        """The secrets of the settings that were checked here. They are struck out of everything that leaves a run."""
+        self.plugins = plugins  # one record per entry point, by distribution and name, also of plugins that failed
+        self.notes = manager.notes  # one line for each problem, for stderr
+        self.layers: list[ProjectFile] = []  # the agentfw.toml files in effect: of the project, the user, distributions
+        self.secrets = Secrets()  # of the settings that were checked here: struck out of everything that leaves a run
         self.options, self._manager = options, manager
         order = list(KINDS)
         self._components = sorted(

@@ -75,19 +75,13 @@ class PluginRecord:
         self.name, self.value, self.file = entry_point.name, entry_point.value, entry_point.file
         self.distribution, self.version = entry_point.distribution, entry_point.version
         self.state: PluginState = "active"
-        self.error = ""
-        """Why the plugin isn't active, worded to follow its name. Empty if it is active."""
+        self.error = ""  # why the plugin isn't active, worded to follow its name. Empty if it is active
         self.fix = ""
-        self.wrong = False
-        """True if the plugin should work and doesn't. False for a plugin that was disabled on purpose."""
-        self.cause: BaseException | None = None
-        """The exception, for the traceback that `--debug` shows."""
-        self.seconds = 0.0
-        """Duration of the import."""
-        self.problems: list[Problem] = []
-        """Mistakes in the plugin that don't stop it from working. With `--strict-plugins` they are errors."""
-        self.hints: list[str] = []
-        """Information that needs no fix, such as a slow import."""
+        self.wrong = False  # True if the plugin should work and doesn't. False if it was disabled on purpose
+        self.cause: BaseException | None = None  # the exception, for the traceback that `--debug` shows
+        self.seconds = 0.0  # duration of the import
+        self.problems: list[Problem] = []  # don't stop it from working. With `--strict-plugins` they are errors
+        self.hints: list[str] = []  # information that needs no fix, such as a slow import
 
     def __repr__(self) -> str:
         return f"<PluginRecord {self.title}: {self.state}>"

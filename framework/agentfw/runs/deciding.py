@@ -46,8 +46,7 @@ class Question:
 class Questions:
     def __init__(self) -> None:
         self.open: dict[int, Question] = {}  # by number
-        self.listeners: list[Callable[[Question], object]] = []
-        """Called with each new question, in the event loop's thread. They must not wait."""
+        self.listeners: list[Callable[[Question], object]] = []  # called in the event loop's thread. They must not wait
         self._asked = 0
 
     async def ask(self, text: str, user: str, seconds: float) -> tuple[bool, str]:
@@ -111,10 +110,8 @@ class Decisions:
         )
         self._asks = bool(asking or counting)
         self.before_call = self._before_call if calls else None  # what decides on tool calls. None if no hook does
-        self.records = bool(hooks.implementations("agentfw_record"))
-        """Whether a hook changes what is recorded. Then nothing else keeps what was said."""
-        self.record = self._record if self.records else None
-        """What makes the record of an episode, or of the news of a session. None if no hook does."""
+        self.records = bool(hooks.implementations("agentfw_record"))  # if so, nothing else keeps what was said
+        self.record = self._record if self.records else None  # of an episode, or of the news of a session
         self.reads = bool(calls) or any(getattr(each.plugin, "changes_requests", True) for each in asking)
         """Whether requests have to be read, and can't be passed on as they are."""
 

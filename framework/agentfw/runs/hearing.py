@@ -22,8 +22,7 @@ from .records.journal import Journal
 logger = logging.getLogger(__name__)
 
 _AGAIN = 2.0  # seconds until a memory whose store failed is told again
-_AT_ONCE = 4
-"""Number of users who are heard at the same time. Whoever waits for a recollection waits for no more than these."""
+_AT_ONCE = 4  # number of users who are heard at the same time: whoever waits for a recollection waits for no more
 
 
 class Hearing:

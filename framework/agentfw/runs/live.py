@@ -128,10 +128,8 @@ class LiveRun:
     def __init__(self, folder: RunFolder, assembly: Assembly, about: Mapping[str, Any] | None = None) -> None:
         """`about` is what run.json says from now on, if a run of other options is continued."""
         self.folder, self.assembly, self._about = folder, assembly, about
-        self.sessions: dict[str, Session] = {}
-        """The sessions in progress, by name."""
-        self.ended: dict[str, EndedSession] = {}
-        """Sessions that have ended, by name."""
+        self.sessions: dict[str, Session] = {}  # the sessions in progress, by name
+        self.ended: dict[str, EndedSession] = {}  # sessions that have ended, by name
         self._seeds = Seeds(assembly.spec.seed).child("sessions")
         self._learning = asyncio.Lock()
         self._failure: StorageError | None = None

@@ -85,8 +85,7 @@ class Play:
         self.records, self.episodes, self.metrics, self.observer = records, episodes, metrics, observer
         self.groups = _grouped(plan.tasks)
         self.concluded: set[str] = set()
-        self.played: dict[str, Episode] = {}
-        """The episodes on disk whose groups aren't concluded. The others needn't be kept."""
+        self.played: dict[str, Episode] = {}  # episodes on disk whose groups aren't concluded: others needn't be kept
         self.sources: dict[str, str] = {}  # the reward model that each component came from
         self.scored: dict[str, Scored] = {}  # the concluded episodes, if the plan retains them
         self.failures: dict[str, Mapping[str, Any]] = {str(line["episode"]): line for line in records.failed()}
@@ -95,8 +94,7 @@ class Play:
         self._replaceable = max(map(len, self.groups), default=0) if plan.retains and self.spec.max_failed else 0
         """Number of episodes that are scored together, where another group can take their place."""
         self.room = asyncio.Semaphore(self.spec.concurrency)
-        self._complaint: Exception | None = None
-        """What an observer or a hook has raised that concerns the run, and not the episode that it was raised in."""
+        self._complaint: Exception | None = None  # of an observer or a hook, which concerns the run and no episode
 
     @property
     def progress(self) -> tuple[int, int]:

@@ -27,13 +27,11 @@ class Spending:
     def __init__(self, budget: SpendingSettings) -> None:
         self.budget = budget
         self.policy = self.judges = _NOTHING
-        self.tell: Callable[[Usage, Usage], object] = lambda policy, judges: None
-        """Called with both totals whenever they change."""
+        self.tell: Callable[[Usage, Usage], object] = lambda policy, judges: None  # both totals, at each change
         self._on_its_way = 0
         self._all_answered = asyncio.Event()
         self._all_answered.set()
-        self._refusal: QuotaEndedError | None = None
-        """Set from the moment an account is used up until everything on its way is answered."""
+        self._refusal: QuotaEndedError | None = None  # of an account, until everything on its way is answered
 
     def check(self, asked: Mapping[str, Policy]) -> None:
         """Raise if a limit on money can't be kept. `asked` are all policies of the run, by what they are called."""

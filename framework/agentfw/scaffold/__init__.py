@@ -91,8 +91,7 @@ def check_name(name: str, kind: str, host: Host) -> Names:
 SUFFIX = ".tmpl"  # not .py: a template isn't valid Python yet, and installers compile every .py
 
 _TEMPLATES = Path(__file__).parent / "templates"
-_OF_COMPONENTS = ("package", "component")
-"""Templates of every plugin with one component. Those of its kind are added, or take their place."""
+_OF_COMPONENTS = ("package", "component")  # every plugin with a component has these templates, under those of its kind
 
 
 class _Part(NamedTuple):
@@ -100,8 +99,7 @@ class _Part(NamedTuple):
     factory: str
     summary: str
     command: str  # command that shows it at work
-    templates: tuple[str, ...] = ()
-    """Folders of templates, of which a later one wins. Default: those of components, and the one of the kind."""
+    templates: tuple[str, ...] = ()  # folders, of which a later one wins. Default: those of components and of the kind
 
 
 _PARTS = {

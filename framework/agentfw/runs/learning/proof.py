@@ -39,8 +39,7 @@ SLIGHT = 0.1
 tokens were sampled. 16 against 32 bits are below a third of it, 4 against 16 bits above."""
 ROUGH = 0.5  # the same where it doesn't: only another model, or other tokens, are further away
 _FINE = 2.5e-5  # numerical difference in nats that is always tolerated: both sides compute in 32 bits
-_SAME = 1e-6
-"""Difference in nats that tells nothing apart: a token that is all but certain hardly changes with the weights."""
+_SAME = 1e-6  # difference in nats that tells nothing apart: tokens all but certain hardly change with the weights
 _ROUNDED = 0.1
 """Minimum noise as a share of what rounding changes: an error in each input of the model does more than typical noise.
 Right bf16 trainings had a share from nearly 0 (equal to the last bit) to 2, with a median of 0.3. With n
@@ -49,12 +48,9 @@ _EXPLAINED = 3.0  # how many times as far as rounding moves the learner's logpro
 _SPREAD = 2.0  # tolerance factor between repeated measurements of many tokens. 1.6 was the maximum of right trainings
 _FEW = 5.0  # how much more is tolerated for few tokens that tell something: 1 + this / sqrt(tokens) times as much
 _CLEARLY, _MANY = 0.5, 64  # a version counts as served if it is nearer than this share of the distance to the others
-_RATHER = 0.7
-"""The same share with that many tokens: then chance doesn't bring a wrong version so much nearer than the right one."""
-_LUCKY = 12.0
-"""With one token, only a difference of this many times the noise names another version; with n tokens, of an nth."""
-_PROVEN = 0.25
-"""Threshold below which the served version counts as the newest: a share of its distance to the other versions."""
+_RATHER = 0.7  # the same with that many tokens: chance doesn't bring a wrong version so much nearer than the right one
+_LUCKY = 12.0  # with n tokens, only a difference of an nth of this many times the noise names another version
+_PROVEN = 0.25  # below this share of its distance to the other versions, the served one counts as the newest
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +172,7 @@ class Proof:
         self.policy, self.learner, self.most = policy, learner, most
         self.probes: Sequence[Probe] = ()
         self._base = self._trained = Scores(())  # the learner's answers: without the adapter, and with the newest one
-        self._noise: float | None = None
-        """Difference between policy and learner before anything was learned. None if unknown."""
+        self._noise: float | None = None  # between policy and learner before anything was learned. None if unknown
 
     async def begin(self, records: Records) -> None:
         """Choose answers of the first evaluation. Every execution of the training finds them there."""

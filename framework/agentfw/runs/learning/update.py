@@ -93,8 +93,7 @@ Answer = TypeVar("Answer")
 
 IMPORTANCE_CAP, IMPORTANCE_MASK = 2.0, 1.5
 """Values of `Loss` where the optimizer names none: what differs slightly from the trainer is corrected."""
-ON_PURPOSE = 2.0
-"""Maximum difference between sampler and trainer in nats per token, where the optimizer is told to correct for it."""
+ON_PURPOSE = 2.0  # maximum difference, in nats per token, where the optimizer is told to correct for it
 
 
 @dataclass(frozen=True, slots=True)

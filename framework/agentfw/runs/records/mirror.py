@@ -30,8 +30,7 @@ _OWN = {"lock", _OWNER, _FETCHED}
 _PASSING = "streams"  # the folder with files of answers in progress, which come and go
 _LEFT_OUT = (".new", ".torn", "-wal", "-shm", "-journal")
 _SQLITE = b"SQLite format 3\0"
-_CHANGED = ("ETag", "etag", "mtime", "created", "LastModified")
-"""What storages say of an object that changes when it does."""
+_CHANGED = ("ETag", "etag", "mtime", "created", "LastModified")  # what changes with an object, in different storages
 _LATE = ("metrics.jsonl", "heard.jsonl", "updates.jsonl", "state.json", "summary.json", "run.json")
 """Files that say something of others, in the order in which they are written. `run.json` makes it a run."""
 

@@ -48,8 +48,7 @@ class Lock:
     system: str
     processor: str
     distributions: Mapping[str, Locked] = field(default_factory=dict)
-    files: Mapping[str, str] = field(default_factory=dict)
-    """The digests of plugins that are single files, by the name of their copy."""
+    files: Mapping[str, str] = field(default_factory=dict)  # digests of single-file plugins, by their copy's name
 
     def differences(self, now: Lock) -> list[str]:
         """What isn't as it was, in sentences: Python, the machine, distributions, plugins of one file."""

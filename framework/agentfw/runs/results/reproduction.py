@@ -32,8 +32,7 @@ from ..spec.values import apply_assignments
 class Comparison:
     compared: int  # how many records the first run has
     first: str  # the first record that isn't the same, and what of it differs. Empty if all are equal
-    rounding: float | None
-    """Of the figures of the first record of a training that differs: the share that is equal but for rounding."""
+    rounding: float | None  # of a training's figures that differ first: the share that is equal but for rounding
 
     @property
     def equal(self) -> bool:

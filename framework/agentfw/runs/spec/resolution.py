@@ -238,8 +238,7 @@ def resolve_again(about: Mapping[str, Any], host: Host, file: str, changes: Mapp
     return _changed(resolved, restored)
 
 
-_RESULTS_OF = ("environment", "policy", "reward")
-"""The kinds whose components make results that can't be put beside those of another version."""
+_RESULTS_OF = ("environment", "policy", "reward")  # results of other versions of these can't be put beside
 
 
 def segment_of(spec: RunSpec, host: Host) -> dict[str, Any]:

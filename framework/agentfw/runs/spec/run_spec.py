@@ -378,8 +378,7 @@ def label_of_name(name: str) -> str:
 
 LISTS = {"memory": "memories", "tool": "tools", "reward": "rewards", "tracker": "trackers"}
 LISTS |= {"hook": "hooks", "model": "models"}
-SINGULAR = {several: one for one, several in LISTS.items()}
-"""What one component of each list is called in the keys of settings."""
+SINGULAR = {several: one for one, several in LISTS.items()}  # how the keys of settings call one of each list
 
 
 def parse_spec(values: Mapping[str, object], where: str = "spec") -> RunSpec:

@@ -15,8 +15,7 @@ from ...host import Host
 from .resolution import to_json
 from .run_spec import COMPONENTS, SINGULAR, RunSpec
 
-_TYPES = {"string": "text", "array": "list", "object": "table", "null": "none"}
-"""What types of JSON are called here. The others keep their names."""
+_TYPES = {"string": "text", "array": "list", "object": "table", "null": "none"}  # others keep their names
 _BOUNDS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
 
 

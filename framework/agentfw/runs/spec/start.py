@@ -107,15 +107,12 @@ def newest_version(folder: RunFolder) -> Path:
     return adapter
 
 
-_WITH_MORE = {"tools": "alias", "rewards": "weight"}
-"""Lists whose choices have the form NAME=VALUE, and the key that the value is for."""
-_FROM_RUNS = "train-from-feedback"
-"""The spec of trainings that learn from recorded runs. With `-OPTIMIZER`, that of one optimizer, where there is one."""
+_WITH_MORE = {"tools": "alias", "rewards": "weight"}  # lists of NAME=VALUE, and the key that the value is for
+_FROM_RUNS = "train-from-feedback"  # learns from recorded runs. With `-OPTIMIZER`, that of one optimizer
 _RECORDINGS = "agentfw.recordings"
 _TRAINING = "train-"  # what the names of training specs begin with; the rest is an environment, `default`, or `any`
 _SKILLS = "skills"  # the tool that opens folders of skills, which are its setting `folders`
-_TASKS = ".jsonl"
-"""How a file of tasks ends. It is played as the spec called `jsonl` says, whose environment has a setting `tasks`."""
+_TASKS = ".jsonl"  # a file of tasks, played as the spec called `jsonl`, whose environment has a setting `tasks`
 
 
 class SpecValues(dict[str, Any]):
