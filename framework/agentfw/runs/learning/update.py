@@ -108,10 +108,7 @@ class Lesson:
 
 
 class Learning:
-    """The optimizer, the learner and possibly the teacher of a training, and the policy that they improve.
-
-    A teacher plays what is learned from. If the loss needs a teacher, it is a `scorer` instead, which plays nothing.
-    """
+    """The optimizer, the learner and possibly the teacher of a training, and the policy that they improve."""
 
     def __init__(
         self,
@@ -123,6 +120,7 @@ class Learning:
     ) -> None:
         loss, chosen = optimizer.loss(), spec.learner
         self.spec, self.policy, self.optimizer, self.learner = spec, policy, optimizer, learner
+        # A teacher plays what is learned from. If the loss needs one, it is a scorer instead, which plays nothing.
         self.teacher = None if loss.teacher else teacher
         self.scorer = teacher if loss.teacher else None
         self._from_base = chosen is not None and bool(getattr(chosen.checked, "starts_from_base", False))

@@ -204,10 +204,7 @@ def _with_shared(spec: RunSpec, host: Host) -> RunSpec:
 
 
 def resolve_again(about: Mapping[str, Any], host: Host, file: str, changes: Mapping[str, Any]) -> RunSpec:
-    """The resolved spec of a run that is there already, from its run.json. What has changed since is noted.
-
-    `changes` are nested tables of settings: secrets that run.json doesn't have, and what can't change results.
-    """
+    """The resolved spec of a run that is there already, from its run.json, with changes that can't change results."""
     require_trusted(Path(file).parent, of_run(about))
     given = set(_dotted(changes))
     if lacking := [key for key in missing_secrets(about) if key not in given]:

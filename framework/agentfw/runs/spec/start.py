@@ -221,17 +221,14 @@ _OF_COMPONENTS = {*COMPONENTS.keys() - SINGULAR.keys(), *SINGULAR.values()}
 
 
 def spec_variables(environment: Mapping[str, str], notes: list[str]) -> dict[str, list[str]]:
-    """The environment variables that set keys of a spec, with these keys: AGENTFW_POLICY__MODEL is policy.model.
-
-    Other variables that begin with AGENTFW_ are no concern of specs. One with two underscores was meant to be.
-    """
+    """The environment variables that set keys of a spec, with these keys: AGENTFW_POLICY__MODEL is policy.model."""
     known = {*RunSpec.model_fields, *SINGULAR.values()}
     found = {}
     for name in sorted(name for name in environment if name.startswith(_PREFIX)):
         path = name.removeprefix(_PREFIX).lower().split("__")
         if path[0] in known:
             found[name] = path
-        elif len(path) > 1:
+        elif len(path) > 1:  # it was meant to be one: others that begin with AGENTFW_ are no concern of specs
             guess = nearest(path[0], known)
             meant = f"; did you mean {_PREFIX}{'__'.join([guess, *path[1:]]).upper()}?" if guess else ""
             notes.append(f"{name}: a spec has no key {path[0]}{meant}")
@@ -239,10 +236,7 @@ def spec_variables(environment: Mapping[str, str], notes: list[str]) -> dict[str
 
 
 def _selected(values: Mapping[str, Any], path: list[str]) -> list[str] | None:
-    """The path with the name of a component as the spec has it, in which variables have no capitals, dashes and dots.
-
-    None if no such component is selected: then the variable is about another run.
-    """
+    """The path with the name of a component as the spec has it. None if a variable is about one that isn't selected."""
     several = next((several for several, one in SINGULAR.items() if one == path[0]), None)
     if several is None:
         return path if values.get(path[0]) is not None else None
@@ -252,10 +246,7 @@ def _selected(values: Mapping[str, Any], path: list[str]) -> list[str] | None:
 
 
 def start_of_run(host: Host, name: str | None, spec: Path | None) -> SpecValues:
-    """The file that was given, the spec that a plugin ships by this name, or the default.
-
-    The default is made for its own environment; any other environment starts from the spec called "any".
-    """
+    """The file that was given, the spec that a plugin ships by this name, or the default."""
     if spec is None and name is not None and host.has_spec(name):
         return _shipped(host, name)
     _check_environment(host, name)
@@ -264,20 +255,18 @@ def start_of_run(host: Host, name: str | None, spec: Path | None) -> SpecValues:
     # What an agentfw.toml names, a file or a spec of that name.
     named = next((file.default for file in host.layers if file.default), "default")
     values = _file(Path(named)) if os.path.isabs(named) else _shipped(host, named)
+    # That is made for its own environment.
     if name not in (None, _name_in(values.get("environment"))) and "any" in host.specs():
         values = _shipped(host, "any")
     return _in(name, values)
 
 
 def start_of_training(host: Host, name: str | None, spec: Path | None) -> SpecValues:
-    """The file that was given, or the spec that a plugin ships for trainings in this environment.
-
-    The spec train-NAME may also be another training in the environment that it says.
-    """
+    """The file that was given, or the spec that a plugin ships for trainings in this environment."""
     specs = host.specs()
     if spec is None and name is not None and _TRAINING + name in specs:
         values = _shipped(host, _TRAINING + name)
-        if _name_in(values.get("environment")) not in (None, name):
+        if _name_in(values.get("environment")) not in (None, name):  # NAME is another training
             return values
     _check_environment(host, name)
     if spec is not None:
@@ -313,11 +302,8 @@ def _shipped(host: Host, name: str) -> SpecValues:
 
 
 def with_defaults(values: SpecValues, host: Host) -> SpecValues:
-    """The values, and what the files of defaults say beside them.
-
-    A table gets the keys that it lacks, and a component the settings that a default has for one of its name. Keys that
-    only a training has are no defaults of other runs, and the other way round.
-    """
+    """The values, and what the files of defaults say beside them: keys of tables, and settings of components."""
+    # Keys that only a training has are no defaults of other runs, and the other way round.
     unused = OF_TRAININGS if values.get("optimizer") is None else OF_RUNS
 
     def filled(key: str, default: Any) -> Any:
@@ -437,10 +423,7 @@ def start_from_runs(names: Sequence[str], runs: Path, optimizer: str | None = No
 
 
 def with_choices(values: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Put what was chosen into the values of a spec. A list takes the place of the spec's list.
-
-    A component that is named again keeps the settings that it has in the spec.
-    """
+    """Put what was chosen into the values of a spec, in which a component that is named again keeps its settings."""
     given = {key: value for key, value in options.items() if value is not None and value != ()}
     for key, chosen in given.items():
         if key in COMPONENTS and isinstance(chosen, str):
