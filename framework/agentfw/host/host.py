@@ -218,16 +218,13 @@ class Host:
         raise error
 
     def take(self, kind: str, given: object) -> str:
-        """Make an object, a class or a function a component of this host. Returns the name that a spec has for it.
-
-        It is FILE.py:NAME where another process finds it there, so that a run can be resumed.
-        """
+        """Make an object, a class or a function a component of this host. Returns the name that a spec has for it."""
         from .from_functions import made_of
 
         own = str(getattr(given, "__name__", type(given).__name__)).strip("<>")
         module = sys.modules.get(str(getattr(given, "__module__", "")))
         file = getattr(module, "__file__", None)
-        if file and getattr(module, own, None) is given:
+        if file and getattr(module, own, None) is given:  # another process finds it there, when a run is resumed
             name = f"{os.path.abspath(file)}:{own}"
             record = PluginRecord(file_entry_point(kind, name))
         else:
@@ -255,10 +252,7 @@ class Host:
     def create(
         self, kind: str, name: str, settings: Mapping[str, object] | BaseModel | None, *, where: str = ""
     ) -> object:
-        """Create a component. `where` is the name of its settings in errors. Default: the kind.
-
-        Settings that `check_settings` returned are not validated again.
-        """
+        """Create a component, with checked settings or others. `where` is their name in errors. Default: the kind."""
         registered = self.find(kind, name)
         return component_loading.create(registered, settings, where or kind, self._services, self.secrets)
 
@@ -307,10 +301,7 @@ class Host:
         return registered.component.extra if component_loading.missing_module(registered) else ""
 
     def specs(self) -> dict[str, NamedSpec]:
-        """The run specs of plugins, by name. If several plugins offer a name, they are there by their qualified names.
-
-        The plain name is then that of the built-in, if there is one; otherwise `find_spec` explains what is wrong.
-        """
+        """The run specs of plugins, by name, and by their qualified names where several plugins offer one."""
         found: dict[str, NamedSpec] = {}
         for offer in self._specs:
             if meant(self._specs, offer.name) == [offer]:
@@ -335,10 +326,8 @@ class Host:
     def installable(self, name: str, *, command: bool = False) -> tuple[str, str] | None:
         """The distribution that offers this name, as plugins say, and how to install it. None if nobody offers it.
 
-        With `command`, the name is that of a command, and else that of a component or a spec.
-
-        A distribution that is installed is left out: what it offers is there, or it was disabled on purpose. A plugin
-        that was written below the current directory is meant before all others.
+        With `command`, the name is that of a command, and else that of a component or a spec. A plugin that was written
+        below the current directory is meant before all others.
         """
         for folder in (name, f"agentfw-{name}", name.rpartition("-")[0] or name):
             with suppress(OSError, ValueError):
@@ -347,15 +336,13 @@ class Host:
                     return folder, pip_install(f"-e {folder}")
         for known, record in self._known:
             offered = any(name in names for kind, names in known.offers.items() if (kind == "command") == command)
-            if offered and not metadata.version_of(known.name):
+            if offered and not metadata.version_of(known.name):  # else it was disabled on purpose
                 return known.name, self.installation(known, record.distribution)
         return None
 
     def installation(self, known: KnownPlugin, beside: str) -> str:
-        """How to install a plugin that the distribution `beside` names: from its sources, or the index of both.
-
-        The name alone would let pip take whatever somebody has put under that name into the public index.
-        """
+        """How to install a plugin that the distribution `beside` names: from its sources, or the index of both."""
+        # The name alone would let pip take whatever somebody has put under that name into the public index.
         source = metadata.source_of(known.name, known.folder, beside=beside)
         index = next(
             (file.package_index for file in self.layers if file.package_index and file.shipped_by in ("", beside)), ""
@@ -379,10 +366,7 @@ class Host:
         return {name: [record for record in self.plugins if record in found[name]] for name in HOOKS}
 
     def select_distribution(self, requested: str) -> list[PluginRecord]:
-        """The plugins of a distribution requested with `--plugin NAME` or with versions: `--plugin 'NAME>=1.2'`.
-
-        Raises an error if one is missing, broken, or of another version.
-        """
+        """The plugins of a distribution as `--plugin NAME` or `NAME>=1.2` requests it. Raises if something is wrong."""
         from packaging.requirements import InvalidRequirement, Requirement
         from packaging.version import InvalidVersion
 

@@ -76,10 +76,7 @@ class Out:
         print(_harmless(text), end="", flush=True, file=data_stream())
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
-        """Print aligned columns. On a terminal, cells are wrapped between words where the rows would be too wide.
-
-        Where that isn't enough, each row is printed as a few lines.
-        """
+        """Print aligned columns. On a narrow terminal, cells are wrapped, or each row is printed as a few lines."""
         rows = [[_harmless(cell).replace("\n", " ") for cell in row] for row in rows]
         every = list(zip(columns, *rows, strict=True))
         widths = [max(map(width_of, column)) for column in every]

@@ -75,10 +75,9 @@ class Run:
     ) -> Run:
         """Open an existing run. A missing plugin is an error. A plugin that has changed since then is noted.
 
-        If that is its world, a reward or its policy, it is an error, unless `with_changed` says to go on with it.
-
-        `changes` are settings as nested tables: the secrets that run.json doesn't contain (`missing_secrets` lists
-        them), and settings that can't change results. They are kept for the next time.
+        A changed world, reward or policy is an error, unless `with_changed`. `changes` are settings as nested tables:
+        the secrets that run.json doesn't contain (`missing_secrets` lists them), and what can't change results. They
+        are kept for the next time.
         """
         spec = resolve_again(folder.about, host, f"{folder.path}/run.json", changes or {})
         run = cls(folder, spec, host, changed=bool(changes))

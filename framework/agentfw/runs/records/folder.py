@@ -228,10 +228,7 @@ class RunFolder:
     def create(
         cls, root: Path, environment: str, about: Mapping[str, Any], fill: Callable[[Path], object] | None = None
     ) -> Self:
-        """Create a new folder below `root` with everything that is needed to resume the run.
-
-        `fill` puts earlier records into it. It isn't a run before they are all there.
-        """
+        """Create a new folder below `root`. It isn't a run before `fill` has put all earlier records into it."""
         now = datetime.now().astimezone()
         stem = f"{now:%Y-%m-%d}-{re.sub(r'[^a-zA-Z0-9]+', '-', environment).strip('-') or 'run'}"
         whole = {"format": FORMAT, "created": now.isoformat(), "python": platform.python_version(), **about}
@@ -291,10 +288,7 @@ class RunFolder:
         return cls(path, about)
 
     def lock(self) -> None:
-        """Prevent other processes from working on this run at the same time.
-
-        A folder with links is refused: what a run writes would change the files that they lead to.
-        """
+        """Prevent other processes from working on this run at the same time."""
         if link := next((path for path in self.path.rglob("*") if path.is_symlink()), None):
             text = f"{link} is a link to {os.readlink(link)}, and a run writes only into its own folder"
             raise RunFolderError(text, fix="put the file itself there, or remove the link")

@@ -151,10 +151,7 @@ class Records:
         return list(found.values())
 
     def replay(self) -> Iterator[tuple[Episode, dict[str, Any] | None]]:
-        """The episodes with their metrics, in the order in which they were scored and learned from.
-
-        Episodes that were not concluded have no metrics, wherever they are in the journal.
-        """
+        """The episodes in the order in which they were scored and learned from, with the metrics of those that were."""
         lines = {str(record["episode"]): record for record in self.concluded()}
         # Within a batch, this differs from the order in which the episodes ended: some wait for their turn.
         order, held = deque(lines), dict[str, Episode]()
