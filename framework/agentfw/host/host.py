@@ -39,8 +39,18 @@ from .names import (
     qualified,
     titles,
 )
-from .plugin_answers import Answers, ask, specs_of
-from .plugin_loading import ALL, FileEntryPoint, Selection, file_entry_point, is_left_out, load_plugins, unreadable
+from .plugin_loading import (
+    ALL,
+    Answers,
+    FileEntryPoint,
+    Selection,
+    ask,
+    file_entry_point,
+    is_left_out,
+    load_plugins,
+    specs_of,
+    unreadable,
+)
 from .project import DEFAULTS_GROUP, ProjectFile, find_project, find_user_file, read_project, read_shipped
 from .trust import SHIPPED
 

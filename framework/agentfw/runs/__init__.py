@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     )
     from .records.mirror import Mirror, check_address
     from .records.play_records import Records
-    from .records.summary import Summary
-    from .results.comparison import ComparedFigure, compare_runs
+    from .records.summary import ComparedFigure, Summary, compare_runs
     from .results.run_charts import timeline_picture
     from .results.run_report import run_results, write_report
     from .results.transcript import decisions, transcript
@@ -64,8 +63,7 @@ _MODULES = {
     "records.journal": "Journal drop_records encoded make_folder make_private read_journal sealed unsealed write_whole",
     "records.mirror": "Mirror check_address",
     "records.play_records": "Records",
-    "records.summary": "Summary",
-    "results.comparison": "ComparedFigure compare_runs",
+    "records.summary": "ComparedFigure Summary compare_runs",
     "results.run_charts": "timeline_picture",
     "results.run_report": "run_results write_report",
     "results.transcript": "decisions transcript",

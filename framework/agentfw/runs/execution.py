@@ -27,10 +27,9 @@ from .learning.curriculum import Curriculum, QueryCurriculum, in_groups
 from .learning.update import Learning, TurnChecks
 from .observers import Observer, combined_observer
 from .play import Plan, Play, side_by_side
-from .records.damage import marks_of, read_state, require_whole
 from .records.folder import RunFolder
 from .records.journal import make_folder, sync, write_whole
-from .records.play_records import Records, kept_updates
+from .records.play_records import Records, kept_updates, marks_of, read_state, require_whole
 from .records.summary import intervals, means
 from .results.transcript import call_in_words
 from .spec.weights import Progress

@@ -39,11 +39,10 @@ from typing import Any, Self
 from ...boundary.secrets import strike
 from ...episode import Episode
 from ...errors import RunFolderError, RunInUseError, StorageError, UnknownNameError, UsageError, storing
-from ...host.origin import changed_parts
 from ...host.trust import allow_spec, of_run
-from .damage import damage, journals_of, rewind
 from .journal import Journal, read_journal, sealed, unsealed, write_whole
-from .play_records import Records, State, reasons
+from .package import changed_parts
+from .play_records import Records, State, damage, journals_of, reasons, rewind
 
 FORMAT = 3
 

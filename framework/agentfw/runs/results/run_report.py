@@ -21,9 +21,8 @@ from ..records.figure_table import EPISODE_FIGURES, figure_text, figure_title, f
 from ..records.folder import RunFolder
 from ..records.journal import write_whole
 from ..records.play_records import reasons
-from ..records.summary import WHY_NO_LEARNING, Summary, beside, columns, intervals, leading, nothing_learned
+from ..records.summary import WHY_NO_LEARNING, Summary, beside, change, columns, intervals, leading, nothing_learned
 from ..spec.run_spec import label_of_name
-from .comparison import change
 from .run_charts import best_player, curve, phases_table, timeline_picture, update_charts, updates_table
 from .transcript import transcript
 

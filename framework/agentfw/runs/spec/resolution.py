@@ -30,10 +30,10 @@ from ...boundary.settings_input import input_key, input_keys, marked_keys, opera
 from ...errors import AgentfwError, PluginError, SettingsError, UsageError, nearest
 from ...hookspecs import DECIDING_HOOKS, LIFECYCLE_HOOKS
 from ...host import Host
-from ...host.origin import changed_parts, origin_of, place_of
 from ...host.trust import of_run, require_trusted
 from ...settings import SHARED
 from ...version import __version__
+from ..records.package import changed_parts, origin_of, place_of
 from .run_spec import COMPONENTS, OF_TRAININGS, SINGULAR, Choice, ModelChoice, RunSpec, ToolChoice, parse_spec
 from .values import apply_assignments, listed
 

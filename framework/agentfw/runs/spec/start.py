@@ -26,9 +26,8 @@ from ...host.project import FILE_NAME
 from ...host.trust import of_run, require_trusted
 from ...printing.out import shown_path
 from ...settings import VERSION
-from ..records.damage import read_state, require_whole
 from ..records.folder import RunFolder, find_run, list_runs
-from ..records.play_records import State
+from ..records.play_records import State, read_state, require_whole
 from .resolution import from_json, masked_keys
 from .run_spec import COMPONENTS, OF_RUNS, OF_TRAININGS, SINGULAR, RunSpec
 from .values import apply_assignments, label_of, listed, merged, read_spec, relative_to, written_values
