@@ -24,7 +24,6 @@ from ..boundary.secrets import Secrets
 from ..component import KINDS, Component
 from ..errors import DuplicateComponentError, PluginError, SettingsError, UnknownNameError, UsageError, nearest
 from ..hookspecs import DECIDING_HOOKS, HOOKS, Hook, KnownPlugin, NamedSpec
-from . import component_loading
 from .hook_calls import HookManager, HookOwner
 from .names import (
     OWN_DISTRIBUTION,
@@ -251,20 +250,19 @@ class Host:
 
     def settings_model(self, kind: str, name: str) -> type[BaseModel] | None:
         """The pydantic model of a component's settings. None if it has no settings."""
-        return component_loading.settings_model(self.find(kind, name))
+        return self.find(kind, name).settings_model()
 
     def check_settings(
         self, kind: str, name: str, settings: Mapping[str, object], *, where: str = ""
     ) -> BaseModel | None:
         """Validate the settings of a component. None if it has no settings."""
-        return component_loading.check_settings(self.find(kind, name), settings, where or kind, self.secrets)
+        return self.find(kind, name).check_settings(settings, where or kind, self.secrets)
 
     def create(
         self, kind: str, name: str, settings: Mapping[str, object] | BaseModel | None, *, where: str = ""
     ) -> object:
         """Create a component, with checked settings or others. `where` is their name in errors. Default: the kind."""
-        registered = self.find(kind, name)
-        return component_loading.create(registered, settings, where or kind, self._services, self.secrets)
+        return self.find(kind, name).create(settings, where or kind, self._services, self.secrets)
 
     def make(self, kind: str, choice: Chosen, base: type[Made], where: str = "") -> Made:
         """Create the component that a spec has chosen, and check that it has the class required for its kind."""
@@ -308,7 +306,7 @@ class Host:
 
     def missing_extra(self, registered: Registered) -> str:
         """The extra that must be installed before this component can be created. Empty if nothing is missing."""
-        return registered.component.extra if component_loading.missing_module(registered) else ""
+        return registered.component.extra if registered.missing_module() else ""
 
     def specs(self) -> dict[str, NamedSpec]:
         """The run specs of plugins, by name, and by their qualified names where several plugins offer one."""

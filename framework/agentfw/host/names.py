@@ -1,4 +1,4 @@
-"""Plugins and what they offer, by name: a record of each plugin, and which of several offers is meant.
+"""Plugins and what they offer, by name: a record of each plugin, its components, and which of several is meant.
 
 What agentfw itself offers wins, so that installing a plugin never changes what a command does. A qualified name such as
 `acme:scripted`, with the distribution before the colon, says whose is meant. A file may stand in the place of a name.
@@ -6,16 +6,28 @@ What agentfw itself offers wins, so that installing a plugin never changes what 
 
 from __future__ import annotations
 
+import inspect
 import re
 import shlex
-from collections.abc import Sequence
+from asyncio import CancelledError
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, NamedTuple, TypeVar, cast
 
+from ..boundary.gate import ImportFailed, let_in, object_at
 from ..boundary.metadata import EntryPoint, normalise, source_tree
+from ..boundary.secrets import Secrets, secrets_in
 from ..component import KINDS, Component
-from ..errors import DuplicateComponentError, PluginError
+from ..errors import AgentfwError, DuplicateComponentError, MissingExtraError, PluginError, in_words, is_failure
 from ..hookspecs import KnownPlugin, NamedSpec
+from ..tool import FunctionTool
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+Result = TypeVar("Result")
 
 OWN_DISTRIBUTION = "agentfw"
 _FILE = ".py"
@@ -127,7 +139,11 @@ class PluginRecord:
 
 
 class Registered(NamedTuple):
-    """A component together with its kind and the plugin that offers it."""
+    """A component together with its kind and the plugin that offers it.
+
+    Nothing else has a component's code imported. Whatever goes wrong there becomes an error that names the distribution
+    of the component, with a command to fix it. Errors that it raises on purpose (`AgentfwError`) pass unchanged.
+    """
 
     component: Component
     kind: str
@@ -140,6 +156,106 @@ class Registered(NamedTuple):
     @property
     def title(self) -> str:
         return f'{KINDS[self.kind].title} "{self.name}" of {self.record.distribution} {self.record.version}'
+
+    def missing_module(self) -> str:
+        """The first of the modules that it needs and that isn't installed; looked for, never imported."""
+        for module in self.component.needs:
+            try:
+                if find_spec(module) is None:
+                    return module
+            except (ImportError, ValueError):  # a parent is missing, or the module was put in place by hand
+                return module
+        return ""
+
+    def settings_model(self) -> type[BaseModel] | None:
+        """The pydantic model of its settings. None if it has none."""
+        if not self.component.settings:
+            return None
+        from ..boundary.settings_input import is_model
+
+        model = self._resolve(self.component.settings)
+        if not is_model(model):
+            raise self._broken(f"names the settings {self.component.settings}, which isn't a pydantic model")
+        return model
+
+    def check_settings(self, settings: Mapping[str, object], where: str, secrets: Secrets) -> BaseModel | None:
+        """The settings, validated; None if it has none. `secrets` then knows the secrets among them."""
+        from ..boundary.settings_input import validate
+
+        model = self.settings_model()
+        # A validator or a default of the plugin's model may raise anything.
+        checked = self._guarded("can't check its settings", lambda: validate(model, settings, where))
+        secrets.add(*secrets_in(checked))
+        return checked
+
+    def create(
+        self,
+        settings: Mapping[str, object] | BaseModel | None,
+        where: str,
+        services: Mapping[str, object],
+        secrets: Secrets,
+    ) -> object:
+        """Check the settings, then import and call the factory: a wrong setting is found before anything heavy loads.
+
+        Settings that were validated are not validated again: a validator may change what it is given. A factory with a
+        parameter named like a service is given it: a judge, for one, makes its own policy with `host`.
+        """
+        if missing := self.missing_module():
+            raise self._missing_extra(missing)
+        if settings is None or isinstance(settings, Mapping):
+            checked = self.check_settings(settings or {}, where, secrets)
+        else:
+            # A copy: what one episode's world does to its settings must not be seen by the next one.
+            checked = self._guarded("has settings that can't be copied", lambda: settings.model_copy(deep=True))
+        factory = self._resolve(self.component.factory)
+        if isinstance(factory, FunctionTool):  # what `@tool` makes of a function: a toolbox already
+            return factory
+        if not callable(factory):
+            raise self._broken(f"names the factory {self.component.factory}, which can't be called")
+        arguments = () if checked is None else (checked,)
+        named = dict[str, object]()
+        with suppress(TypeError, ValueError):  # what is written in C may have no signature
+            named = {name: services[name] for name in services.keys() & inspect.signature(factory).parameters.keys()}
+        return self._guarded("can't be made", lambda: cast(Callable[..., object], factory)(*arguments, **named))
+
+    def _resolve(self, path: str) -> object:
+        try:
+            return let_in(self.title, lambda: object_at(path))
+        except ImportFailed as failure:
+            if isinstance(failure.error, AgentfwError):
+                raise failure.error from None
+            raise self._failed(f"can't be imported ({path})", failure.error) from failure.error
+
+    def _guarded(self, failing: str, work: Callable[[], Result]) -> Result:
+        try:
+            return work()
+        except AgentfwError:
+            raise
+        except BaseException as error:
+            if not (is_failure(error) or isinstance(error, CancelledError)):  # nobody cancels what isn't awaited
+                raise
+            raise self._failed(failing, error) from error
+
+    def _failed(self, failing: str, error: BaseException) -> AgentfwError:
+        if isinstance(error, ImportError) and self.component.extra:
+            # No extra would bring what is missing of the plugin's own.
+            own = self.component.factory.partition(":")[0].partition(".")[0]
+            if (error.name or "").partition(".")[0] != own:
+                # Lazy packages such as transformers raise an error without the missing name from one that has it.
+                cause: BaseException | None = error
+                while cause is not None and not (isinstance(cause, ImportError) and cause.name):
+                    cause = cause.__cause__
+                return self._missing_extra(getattr(cause, "name", ""))
+        return self._broken(f"{failing}: {in_words(error)}")
+
+    def _missing_extra(self, module: str) -> MissingExtraError:
+        whose = self.record.distribution
+        return MissingExtraError(self.title, self.component.extra, distribution=whose, module=module)
+
+    def _broken(self, text: str) -> PluginError:
+        whose = self.record
+        upgrade = "" if whose.file else f"pip install --upgrade {whose.distribution}; if that doesn't help, "
+        return PluginError(f"{self.title} {text}", fix=upgrade + whose.mend)
 
 
 ItemOffered = TypeVar("ItemOffered", NamedSpec, KnownPlugin)
