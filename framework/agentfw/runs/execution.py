@@ -279,11 +279,7 @@ class Execution:
         self.observer.evaluated(number, intervals(play.records.metrics()))
 
     async def _play(
-        self,
-        plan: Plan,
-        records: Records,
-        checks: TurnChecks,
-        further: Callable[[Play], list[Task]] = lambda play: [],
+        self, plan: Plan, records: Records, checks: TurnChecks, further: Callable[[Play], list[Task]] = lambda play: []
     ) -> Play:
         """Play what is missing of a plan, and what `further` asks for when its groups are scored."""
         make_folder(records.path)

@@ -26,15 +26,7 @@ from .records.folder import RunFolder
 from .records.journal import sealed, write_whole
 from .records.package import pack
 from .records.summary import Summary, summarize, total_usage
-from .spec.resolution import (
-    as_given,
-    in_force,
-    modules_needed,
-    refuse_changed,
-    resolve,
-    resolve_again,
-    segment_of,
-)
+from .spec.resolution import as_given, in_force, modules_needed, refuse_changed, resolve, resolve_again, segment_of
 from .spec.run_spec import RunSpec
 
 

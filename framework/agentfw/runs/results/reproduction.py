@@ -23,9 +23,8 @@ from ..records.folder import RunFolder
 from ..records.journal import read_journal, write_whole
 from ..records.package import Lock, lock_of, read_lock
 from ..run import Run
-from ..spec.resolution import from_json
 from ..spec.run_spec import parse_spec
-from ..spec.values import apply_assignments
+from ..spec.values import apply_assignments, from_json
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,28 +1,18 @@
 """Resolves a spec: finds its components, and validates the settings of each once, before the first is made.
 
 A run folder keeps the settings as they were given, because what a validator made of them might not go through it a
-second time; beside them stand those that are in force, defaults included. JSON has no infinity and no dates, so what
-TOML can say and JSON can't is kept as a piece of TOML. Secrets are masked and never come back.
-
-    >>> to_json({"limit": float("inf"), "path": "notes"})
-    {'limit': {'$toml': 'inf'}, 'path': 'notes'}
-    >>> from_json({"limit": {"$toml": "inf"}, "path": "notes"})
-    {'limit': inf, 'path': 'notes'}
+second time; beside them stand those that are in force, defaults included. Secrets are masked and never come back.
 """
 
 from __future__ import annotations
 
-import datetime
-import math
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from pydantic import BaseModel, Secret, SecretBytes, SecretStr
-from pydantic_core import to_jsonable_python
+from pydantic import BaseModel
 
 from ...boundary.metadata import normalise
 from ...boundary.secrets import MASK, secrets_in
@@ -35,36 +25,7 @@ from ...settings import SHARED
 from ...version import __version__
 from ..records.package import changed_parts, origin_of, place_of
 from .run_spec import COMPONENTS, OF_TRAININGS, SINGULAR, Choice, ModelChoice, RunSpec, ToolChoice, parse_spec
-from .values import apply_assignments, listed
-
-_TAG = "$toml"
-
-
-def to_json(value: object) -> Any:
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else {_TAG: str(value)}
-    if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
-        return {_TAG: value.isoformat()}
-    if isinstance(value, (SecretStr, SecretBytes, Secret)):
-        return MASK
-    if isinstance(value, BaseModel):
-        return to_json(dict(value))
-    if isinstance(value, Mapping):
-        return {str(key): to_json(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [to_json(inner) for inner in value]
-    return to_jsonable_python(value, fallback=str)
-
-
-def from_json(value: Any) -> Any:
-    """The value that `to_json` was given."""
-    if isinstance(value, dict):
-        if value.keys() == {_TAG}:
-            return tomllib.loads(f"value = {value[_TAG]}")["value"]
-        return {key: from_json(inner) for key, inner in value.items()}
-    return [from_json(inner) for inner in value] if isinstance(value, list) else value
+from .values import apply_assignments, from_json, listed, to_json
 
 
 def complete(settings: BaseModel | None) -> dict[str, Any]:
