@@ -98,39 +98,34 @@ class _Part(NamedTuple):
     module: str  # the component's module, and its template
     factory: str
     summary: str
-    command: str  # command that shows it at work
+    command: str  # shows it at work, after `agentfw`
     templates: tuple[str, ...] = ()  # folders, of which a later one wins. Default: those of components and of the kind
 
 
 _PARTS = {
-    "environment": _Part("kettle", "Kettle", "Tea for guests, each of whom likes it differently", "agentfw run {}"),
-    "policy": _Part(
-        "keywords", "KeywordPolicy", "Does what the words of the moment suggest", "agentfw run --policy {}"
-    ),
-    "tool": _Part("units", "Units", "Converts units of measure", "agentfw run --tool {}"),
-    "memory": _Part("notes", "LastNotes", "The last notes on each user, in SQLite", "agentfw run inbox --memory {}"),
-    "reward": _Part("brevity", "Brevity", "Answers that come to the point", "agentfw run --reward {}"),
+    "environment": _Part("kettle", "Kettle", "Tea for guests, each of whom likes it differently", "run {}"),
+    "policy": _Part("keywords", "KeywordPolicy", "Does what the words of the moment suggest", "run --policy {}"),
+    "tool": _Part("units", "Units", "Converts units of measure", "run --tool {}"),
+    "memory": _Part("notes", "LastNotes", "The last notes on each user, in SQLite", "run inbox --memory {}"),
+    "reward": _Part("brevity", "Brevity", "Answers that come to the point", "run --reward {}"),
     "optimizer": _Part(
-        "leave_one_out",
-        "LeaveOneOut",
-        "Each sample against the mean of the others",
-        "agentfw train calendar --optimizer {}",
+        "leave_one_out", "LeaveOneOut", "Each sample against the mean of the others", "train calendar --optimizer {}"
     ),
     "learner": _Part(
         "token_bias",
         "TokenBias",
         "A bias for each token, without a GPU",
-        "agentfw train ENVIRONMENT --policy POLICY --learner {}",
+        "train ENVIRONMENT --policy POLICY --learner {}",
     ),
-    "tracker": _Part("csv_file", "CsvFile", "All figures of a run in one CSV file", "agentfw run --tracker {}"),
+    "tracker": _Part("csv_file", "CsvFile", "All figures of a run in one CSV file", "run --tracker {}"),
     "world": _Part(
         "kettle",
         "Kettle",
         "Tea for guests, with a policy and a reward of its own",
-        "agentfw run {0} --policy {0}-host --reward {0}-promptness",
+        "run {0} --policy {0}-host --reward {0}-promptness",
         (*_OF_COMPONENTS, "environment", "world"),
     ),
-    "hook": _Part("plugin", "", "A diary of each run", "agentfw run inbox", ("package", "hook")),
+    "hook": _Part("plugin", "", "A diary of each run", "run inbox", ("package", "hook")),
 }
 """The kinds of components; `world`, an environment with a policy and a reward; and `hook`, which has no component."""
 
@@ -201,7 +196,7 @@ def _files(names: Names, kind: str, part: _Part) -> dict[str, str]:
         "module": part.module,
         "factory": part.factory,
         "summary": part.summary,
-        "run": part.command.format(names.component),
+        "run": f"agentfw {part.command.format(names.component)}",
         "own_tests": "" if part.templates else f", and\nwhat this one does besides is in `tests/test_{part.module}.py`",
         "with_settings": "" if part.templates else " and its settings",
     }
