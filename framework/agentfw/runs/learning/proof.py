@@ -24,8 +24,8 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple
 
 import numpy
 
@@ -53,8 +53,7 @@ _LUCKY = 12.0  # with n tokens, only a difference of an nth of this many times t
 _PROVEN = 0.25  # below this share of its distance to the other versions, the served one counts as the newest
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(NamedTuple):
     prompt_ids: tuple[int, ...]
     token_ids: tuple[int, ...]
 
@@ -231,6 +230,5 @@ class Proof:
 
     async def _served(self) -> list[Sequence[float]]:
         """The logprobs of the probes from each replica of the policy. Empty if one is unknown."""
-        asked = [(probe.prompt_ids, probe.token_ids) for probe in self.probes]
-        told = await asyncio.gather(*(policy.score(asked) for policy in self.policy.replicas()))
+        told = await asyncio.gather(*(policy.score(self.probes) for policy in self.policy.replicas()))
         return [[*chain(*some)] if all(some) else () for some in told]

@@ -273,8 +273,7 @@ class Learning:
                 await policy.close()
 
     async def _answers(self, probes: Sequence[Probe], base: bool, rounding: bool) -> Scores:
-        asked = [(each.prompt_ids, each.token_ids) for each in probes]
-        return await self._awake(lambda: self.learner.score(asked, base, rounding))
+        return await self._awake(lambda: self.learner.score(probes, base, rounding))
 
     async def _awake(self, work: Callable[[], Answer]) -> Answer:
         """Wake the learner, which rests between updates, for one piece of work."""
