@@ -30,16 +30,7 @@ from ..boundary.gate import ImportFailed, function_at, let_in
 from ..boundary.metadata import EntryPoint, MetadataProblem, normalise, source_tree
 from ..component import KINDS, Component
 from ..errors import SettingsError, UsageError, in_words, nearest, one_line
-from ..hookspecs import (
-    DECIDING_HOOKS,
-    KNOWN_PLUGINS_HOOK,
-    LIFECYCLE_HOOKS,
-    REGISTRATION_HOOKS,
-    SPECS_HOOK,
-    KnownPlugin,
-    NamedSpec,
-    hookimpl,
-)
+from ..hookspecs import DECIDING_HOOKS, LIFECYCLE_HOOKS, REGISTRATION_HOOKS, KnownPlugin, NamedSpec, hookimpl
 from .hook_calls import HookManager, HookOwner, misused
 from .names import (
     OWN_DISTRIBUTION,
@@ -344,8 +335,8 @@ def ask(records: list[PluginRecord], manager: HookManager) -> Answers:
     """Call the registration hooks of these plugins; one that answers badly is marked failed and unregistered."""
     answers = Answers([], [], [], [])
     others: dict[str, tuple[list[Any], Callable[[object], Any]]] = {
-        SPECS_HOOK: (answers.specs, _check_spec),
-        KNOWN_PLUGINS_HOOK: (answers.known, _check_known),
+        hookspecs.SPECS_HOOK: (answers.specs, _check_spec),
+        hookspecs.KNOWN_PLUGINS_HOOK: (answers.known, _check_known),
     }
     for hook in (*REGISTRATION_HOOKS, *others):
         found = manager.registered(hook, records)

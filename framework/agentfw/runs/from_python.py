@@ -45,7 +45,6 @@ from .run import Run
 from .spec.resolution import checked_spec
 from .spec.run_spec import COMPONENTS, SINGULAR
 from .spec.start import (
-    SpecValues,
     Start,
     check_training,
     chosen_values,
@@ -126,7 +125,7 @@ class RunResult:
 
 def _played(
     start: Start,
-    check: Callable[[SpecValues], None],
+    is_training: bool,
     environment: str | None,
     spec: Path | str | None,
     settings: Mapping[str, Any] | None,
@@ -145,7 +144,10 @@ def _played(
             options[key] = tuple(names) if key in SINGULAR else names[0]
     assignments = nested((key.split("."), value) for key, value in (settings or {}).items())
     values = chosen_values(host, start, environment, file, runs=runs, options=options, assignments=assignments)
-    check(values)
+    if is_training:
+        check_training(values)
+    elif values.get("optimizer") is not None:
+        raise UsageError("this spec has an optimizer, so it is a training", fix="agentfw.train(...)")
     with naming_layers(values):
         made = Run.create(checked_spec(values, host), host, runs)
 
@@ -162,11 +164,6 @@ def _played(
             thread.submit(lambda: asyncio.run(main())).result()
     write_report(made.folder)
     return RunResult(made.folder)
-
-
-def _check_no_training(values: SpecValues) -> None:
-    if values.get("optimizer") is not None:
-        raise UsageError("this spec has an optimizer, so it is a training", fix="agentfw.train(...)")
 
 
 def run(
@@ -201,7 +198,7 @@ def run(
     chosen = {"model": model, "policy": policy, "interface": interface, "episodes": episodes, "seed": seed, **lists}
     root = runs_directory(runs)
     environment = _environment(environment, tasks, root)
-    return _played(start_of_run, _check_no_training, environment, spec, settings, chosen, root, host)
+    return _played(start_of_run, False, environment, spec, settings, chosen, root, host)
 
 
 def train(
@@ -242,7 +239,7 @@ def train(
     chosen |= {"memories": memory, "tools": tool, "rewards": reward, "trackers": tracker}
     figures = {"interface": interface, "updates": updates, "seed": seed}
     environment = _environment(environment, tasks, root)
-    return _played(start, check_training, environment, spec, settings, chosen | figures, root, host)
+    return _played(start, True, environment, spec, settings, chosen | figures, root, host)
 
 
 def load(name: str = "last", *, runs: Path | str | None = None) -> RunResult:
