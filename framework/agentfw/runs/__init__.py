@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .assembly import Assembly, assemble
-    from .deciding import Question
+    from .deciding import Question, decisions
     from .from_python import RunResult, in_processes
     from .live import Again, EndedSession, LiveRun, read_sessions
     from .observers import Observer, RunInfo
@@ -34,9 +34,8 @@ if TYPE_CHECKING:
     from .records.mirror import Mirror, check_address
     from .records.play_records import Records
     from .records.summary import ComparedFigure, Summary, compare_runs
-    from .results.run_charts import timeline_picture
+    from .results.run_charts import timeline_picture, transcript
     from .results.run_report import run_results, write_report
-    from .results.transcript import decisions, transcript
     from .spec.resolution import resolve
     from .spec.run_spec import Choice, RewardChoice, SamplingSettings, parse_spec
     from .spec.start import SpecValues, chosen_values, find_training, newest_version, policy_of_run, start_from_runs
@@ -54,7 +53,7 @@ __all__ += ["find_training", "newest_version", "parse_spec", "policy_of_run", "r
 
 _MODULES = {
     "assembly": "Assembly assemble",
-    "deciding": "Question",
+    "deciding": "Question decisions",
     "from_python": "RunResult in_processes",
     "live": "Again EndedSession LiveRun read_sessions",
     "observers": "Observer RunInfo",
@@ -64,9 +63,8 @@ _MODULES = {
     "records.mirror": "Mirror check_address",
     "records.play_records": "Records",
     "records.summary": "ComparedFigure Summary compare_runs",
-    "results.run_charts": "timeline_picture",
+    "results.run_charts": "timeline_picture transcript",
     "results.run_report": "run_results write_report",
-    "results.transcript": "decisions transcript",
     "spec.resolution": "resolve",
     "spec.run_spec": "Choice RewardChoice SamplingSettings parse_spec",
     "spec.start": "SpecValues chosen_values find_training newest_version policy_of_run start_from_runs",

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..boundary.calls import Call as Crossing
 from ..boundary.crossing import Layer, layered
-from ..episode import Call, Episode, Event, Task, Usage
+from ..episode import Call, Episode, Event, Task, Turn, Usage
 from ..errors import AgentfwError, BudgetSpentError, PluginError, QuotaEndedError, UsageError
 from ..host.hook_calls import HookManager
 from ..policy import FREE, Policy
@@ -337,3 +337,14 @@ def _tokens_in(request: Request) -> int:
 
 def _tokens(text: str) -> int:
     return -(-len(text.encode("utf-8", "replace")) // 4)
+
+
+def decisions(episode: Episode, turn: Turn) -> list[str]:
+    """What hooks decided about a turn and its calls."""
+    calls = {call.id for call in turn.calls}
+    found = []
+    for name, data in ((event.name, event.data) for event in episode.events if event.kind == "hook"):
+        if data.get("turn") == turn.index or data.get("call") in calls:
+            more = "".join(f": {data[key]}" for key in ("name", "text") if key in data)
+            found.append(f"[{name} {data['did']}{more}]")
+    return found

@@ -34,7 +34,7 @@ from .records.folder import RunFolder
 from .records.journal import make_folder, sync, write_whole
 from .records.play_records import Records, kept_updates, marks_of, read_state, require_whole
 from .records.summary import intervals, means
-from .results.transcript import call_in_words
+from .results.run_charts import call_in_words
 from .spec.weights import Progress
 
 _ROUNDING = 1e-12  # relative difference below which rewards count as equal

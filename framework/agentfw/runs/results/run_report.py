@@ -23,8 +23,7 @@ from ..records.journal import write_whole
 from ..records.play_records import reasons
 from ..records.summary import WHY_NO_LEARNING, Summary, beside, change, columns, intervals, leading, nothing_learned
 from ..spec.run_spec import label_of_name
-from .run_charts import best_player, curve, phases_table, timeline_picture, update_charts, updates_table
-from .transcript import transcript
+from .run_charts import best_player, curve, phases_table, timeline_picture, transcript, update_charts, updates_table
 
 _GROUPS = 4  # maximum number of groups of which episodes are shown in full: the worst, the median and the best of each
 _LONGEST = 60_000  # maximum number of characters of a transcript. A command shows the rest
