@@ -261,13 +261,8 @@ class RunFolder:
         try:
             about = json.loads(file.read_text("utf-8"))
             if (found := about["format"]) != FORMAT:
-                newer = isinstance(found, int) and found > FORMAT
-                raise RunFolderError(
-                    f"{path} is in format {found}; this version of agentfw reads and writes format {FORMAT}",
-                    fix="pip install --upgrade agentfw"
-                    if newer
-                    else "open it with the version that made it, or run its spec again",
-                )
+                text = f"{path} is in format {found}; this version of agentfw reads and writes format {FORMAT}"
+                raise RunFolderError(text, fix="open it with the version that made it: pip install --upgrade agentfw")
             fix = "restore it from a copy"
             # What `agentfw runs list` shows.
             spec = about["spec"]

@@ -42,7 +42,7 @@ class State:
     optimizer: Mapping[str, Any] = field(default_factory=dict)
     line: Mapping[str, Any] = field(default_factory=dict)
     """The metrics of the update, as in updates.jsonl. Stored here too, in case of a kill between the two writes."""
-    files: Mapping[str, Sequence[int | str]] = field(default_factory=dict)  # marks of the newest version
+    files: Marks = field(default_factory=dict)  # of the newest version
 
     def write(self, folder: Path) -> None:
         try:
