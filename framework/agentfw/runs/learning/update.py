@@ -160,7 +160,6 @@ class Learning:
         await self._open(home, state)
         if state.update:
             self.optimizer.restore(state.optimizer)
-
         made = await self._awake(lambda: self.learner.start(start))
         if made is not None:
             await self.publish(made)
@@ -210,7 +209,6 @@ class Learning:
         copies = [episode.copied() for episode in episodes]
         scores = await self._scores(copies, lesson.advantages)
         batch = Batch(copies, lesson.advantages, self._corrected(number, episodes), home, scores, tell)
-
         if not self.spec.staleness:
             await self.policy.rest()
         update = await self._awake(lambda: self.learner.update(batch))
