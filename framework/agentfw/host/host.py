@@ -432,7 +432,23 @@ class Host:
     def _take_notes(self) -> None:
         """Record what went wrong. With `strict`, raise it instead."""
         problems = [line for record in self.plugins for line in record.problem_lines()]
-        problems += self._duplicates()
+        # Every name that two plugins offer: which of them is meant, or the error raised when it is selected.
+        offered: dict[tuple[str, str], list[PluginRecord]] = {}
+        for record in self.plugins:
+            if record.state not in ("blocked", "refused"):
+                offered.setdefault(("plugin", record.name), []).append(record)
+        for offer in self._components:
+            offered.setdefault((KINDS[offer.kind].title, offer.name), []).append(offer.record)
+        for spec in self._specs:
+            offered.setdefault(("spec", spec.name), []).append(spec.record)
+        for (what, name), records in ((of, records) for of, records in offered.items() if len(records) > 1):
+            others = [record for record in records if record.distribution != OWN_DISTRIBUTION]
+            if what != "plugin" and 0 < len(others) < len(records):
+                built_in = f'{what} "{name}" is built in, and {titles(others)} offers one, too'
+                problems.append(f"{built_in}; to select that: {qualified(name, others)}")
+                continue
+            error = _same_plugin_name(name, records) if what == "plugin" else duplicate(what, name, records)
+            problems.append(f"{error.message}; {error.fix}")
         if self.options.strict and problems:
             what = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
             text = "\n  ".join([f"{what} with plugins:", *problems])
@@ -450,27 +466,6 @@ class Host:
                     guess = nearest(normalise(name), known)
                     meant = f'; did you mean "{guess}"?' if guess else ""
                     self.notes.append(f"{source} {name}: no such plugin{meant}")
-
-    def _duplicates(self) -> list[str]:
-        """Every name that two plugins offer: which of them is meant, or the error raised when it is selected."""
-        offered: dict[tuple[str, str], list[PluginRecord]] = {}
-        for record in self.plugins:
-            if record.state not in ("blocked", "refused"):
-                offered.setdefault(("plugin", record.name), []).append(record)
-        for offer in self._components:
-            offered.setdefault((KINDS[offer.kind].title, offer.name), []).append(offer.record)
-        for spec in self._specs:
-            offered.setdefault(("spec", spec.name), []).append(spec.record)
-        lines = []
-        for (what, name), records in ((of, records) for of, records in offered.items() if len(records) > 1):
-            others = [record for record in records if record.distribution != OWN_DISTRIBUTION]
-            if what != "plugin" and 0 < len(others) < len(records):
-                built_in = f'{what} "{name}" is built in, and {titles(others)} offers one, too'
-                lines.append(f"{built_in}; to select that: {qualified(name, others)}")
-                continue
-            error = _same_plugin_name(name, records) if what == "plugin" else duplicate(what, name, records)
-            lines.append(f"{error.message}; {error.fix}")
-        return lines
 
     def _unknown(self, title: str, name: str, known: Iterable[str]) -> UnknownNameError:
         """The error for a name that nobody offers: that of a broken plugin of this name, or one that mentions them."""
