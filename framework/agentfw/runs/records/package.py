@@ -217,14 +217,17 @@ def origin_of(name: str, place: str) -> dict[str, Any]:
         for need, always in sorted(needs_of(place).items())
         if (always or need.replace("-", "_") in sys.modules) and (version := version_of(need))
     }
-    found: dict[str, Any] = {
-        "version": Distribution.at(place).version,
-        "files": digest_of_files(place),
-        "requires": requires,
-    }
-    tree = source_tree(name)
-    if tree is not None:
-        found |= {"source": str(tree), **_git(tree)}
+    found: dict[str, Any] = {"version": Distribution.at(place).version}
+    found |= {"files": digest_of_files(place), "requires": requires}
+    if (tree := source_tree(name)) is not None:
+        found["source"] = str(tree)
+        command = ["git", "-C", str(tree), "status", "--porcelain=v2", "--branch", "--", "."]
+        with suppress(OSError, subprocess.SubprocessError):  # no git, or no repository
+            told = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+            status = told.stdout.splitlines()
+            head = next((line.split()[2] for line in status if line.startswith("# branch.oid ")), "")
+            if head:
+                found |= {"commit": head, "changed": any(not line.startswith("#") for line in status)}
     elif origin := direct_url(name):
         commit = dict(origin.get("vcs_info", {})).get("commit_id")
         found |= {"source": origin.get("url"), **({"commit": commit, "changed": False} if commit else {})}
@@ -333,15 +336,3 @@ def files_from_folder(place: str) -> Mapping[str, Path]:
             below[:] = set(below) - {"__pycache__"}
             found |= {os.path.relpath(os.path.join(home, name), top.parent): Path(home, name) for name in names}
     return found
-
-
-def _git(tree: Path) -> dict[str, Any]:
-    """The commit of a source tree, and whether anything in the tree differs from it."""
-    command = ["git", "-C", str(tree), "status", "--porcelain=v2", "--branch", "--", "."]
-    try:
-        told = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
-    except (OSError, subprocess.SubprocessError):  # no git, or no repository
-        return {}
-    status = told.stdout.splitlines()
-    commit = next((line.split()[2] for line in status if line.startswith("# branch.oid ")), "")
-    return {"commit": commit, "changed": any(not line.startswith("#") for line in status)} if commit else {}
