@@ -137,8 +137,13 @@ def lock_of(origins: Mapping[str, Mapping[str, Any]], modules: Set[str] = frozen
             needed |= {need for need, always in needs.items() if always}
             waiting += needs
     copies = {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in _single_files(origins)}
-    system = f"{platform.system()} {platform.machine()}"
-    return Lock(platform.python_version(), system, _processor(), dict(sorted(found.items())), copies)
+    system, processor = f"{platform.system()} {platform.machine()}", ""
+    with suppress(OSError):  # the name of the model: linear algebra may differ in its last bits between two of them
+        lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
+        models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+        processor = next(models, "")
+    processor = processor or platform.processor() or platform.machine()
+    return Lock(platform.python_version(), system, processor, dict(sorted(found.items())), copies)
 
 
 @cache
@@ -196,15 +201,6 @@ def _single_files(origins: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[st
         source = Path(str(origin.get("source", "")))
         if source.suffix == ".py" and source.is_file():
             yield source.name, source
-
-
-def _processor() -> str:
-    """The processor's name. Results of linear algebra may differ in their last bits between two of them."""
-    with suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
 
 
 @cache
