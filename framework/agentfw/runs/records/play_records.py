@@ -224,7 +224,7 @@ def differing(folder: Path, marks: Marks, *, deep: bool) -> list[str]:
 
 
 def damage(run: Path, updates: int, *, deep: bool = False) -> list[str]:
-    """What is wrong with the files of a run that was to make so many updates. Until it is done, with its version."""
+    """What is wrong with the files of a run with so many updates planned; before it is done, with its version alone."""
     lines = []
     try:
         state = State.read(run)
