@@ -69,17 +69,14 @@ class Summary:
     def to_record(self) -> dict[str, Any]:
         """Plain JSON values."""
 
-        def plain(figures: Mapping[str, Interval]) -> dict[str, Any]:
-            return {name: interval.to_record() for name, interval in figures.items()}
+        def plain(value: Any) -> Any:
+            if isinstance(value, Interval):
+                return value.to_record()
+            if isinstance(value, Usage):
+                return asdict(value)
+            return {name: plain(inner) for name, inner in value.items()} if isinstance(value, Mapping) else value
 
-        return {
-            **{item.name: getattr(self, item.name) for item in fields(self)},
-            "usage": asdict(self.usage),
-            "judged": asdict(self.judged),
-            "figures": plain(self.figures),
-            "before": plain(self.before),
-            "references": {name: plain(figures) for name, figures in self.references.items()},
-        }
+        return {item.name: plain(getattr(self, item.name)) for item in fields(self)}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Summary:

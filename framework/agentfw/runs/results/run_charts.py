@@ -199,7 +199,7 @@ def write_episode_picture(folder: RunFolder, file: Path, wanted: str | None = No
 
 
 def transcript(episode: Episode) -> str:
-    """The whole episode."""
+    """The whole episode as text."""
     told: set[int] = set()
     parts = []
     for turn in episode.turns:
