@@ -45,8 +45,8 @@ def compare(
     Each figure has its bootstrap 95% interval. The difference to the first run is taken episode by episode where both
     have played the same tasks. Its p-value is the probability of such a difference if there were none.
     """
-    from agentfw.host.origin import changed_parts
-    from agentfw.runs.results.comparison import compare_runs
+    from agentfw.runs.records.package import changed_parts
+    from agentfw.runs.records.summary import compare_runs
     from agentfw.runs.results.reproduction import compare_records
     from agentfw.runs.spec.resolution import checked_spec
     from agentfw.runs.spec.start import chosen_values, start_of_run

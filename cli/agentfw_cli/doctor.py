@@ -163,8 +163,8 @@ def _show_settings(name: str, host: Host, out: Out) -> None:
     """What all layers say of a run, each value with the layer that it comes from."""
     from agentfw.boundary.secrets import is_secret_name
     from agentfw.host import runs_directory
-    from agentfw.runs.spec.resolution import to_json
     from agentfw.runs.spec.start import chosen_values, start_of_run
+    from agentfw.runs.spec.values import to_json
 
     file = Path(name).absolute() if name.endswith(".toml") else None
     values = chosen_values(host, start_of_run, None if file else name or None, file, runs=runs_directory(None))

@@ -17,8 +17,7 @@ from agentfw.runs.observers import RunInfo
 from agentfw.runs.records.call_record import call_table, read_calls
 from agentfw.runs.records.figure_table import in_order
 from agentfw.runs.records.folder import RunFolder
-from agentfw.runs.records.summary import Summary, beside, by_round, columns, leading, means
-from agentfw.runs.results.comparison import change
+from agentfw.runs.records.summary import Summary, beside, by_round, change, columns, leading, means
 from agentfw.runs.results.run_report import training_notes, what_each_did
 from agentfw_cli.common import figure_row, name_of, usage_words
 

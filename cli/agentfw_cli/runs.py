@@ -145,7 +145,7 @@ def show(given: Given, run: str, episode: str | None) -> None:
 
 
 def _show_episode(folder: RunFolder, name: str, out: Out) -> None:
-    from agentfw.runs.results.transcript import transcript
+    from agentfw.runs.results.run_charts import transcript
 
     for episode in folder.episodes():
         if episode.id == name or (name.isdigit() and episode.id == f"{int(name):05}-0"):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentfw.runs.results.comparison import compare_runs
+from agentfw.runs.records.summary import compare_runs
 
 
 def test_the_headline_comes_first_and_the_first_run_has_no_difference(laboratory: Any, tmp_path: Path) -> None:

@@ -12,8 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from agentfw.host.origin import changed_origins, digest_of_files, origin_of, place_of
-from agentfw.runs.records.package import lock_of
+from agentfw.runs.records.package import changed_origins, digest_of_files, lock_of, origin_of, place_of
 
 
 def origin(*, anew: bool = False) -> Any:

@@ -18,8 +18,8 @@ from agentfw.host import Host
 from agentfw.memory import Memory, Query, Recollection
 from agentfw.runs.records.folder import RunFolder
 from agentfw.runs.run import Run
-from agentfw.runs.spec.resolution import from_json
 from agentfw.runs.spec.run_spec import parse_spec
+from agentfw.runs.spec.values import from_json
 from agentfw.testing import fresh_host
 
 

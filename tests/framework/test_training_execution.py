@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agentfw.episode import Episode
-from agentfw.runs.results.comparison import change
+from agentfw.runs.records.summary import change
 
 
 def versions_of(episodes: Iterable[Episode]) -> set[str]:

@@ -10,7 +10,7 @@ import asyncio
 import copy
 import inspect
 import sys
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,8 +20,10 @@ from pluggy import HookCaller, HookImpl, PluginManager, PluginValidationError
 from .. import hookspecs
 from ..boundary.coroutines import not_awaitable
 from ..boundary.guard import PluginCall
+from ..episode import Episode
 from ..errors import AgentfwError, PluginError, UnknownNameError, in_words, is_failure, one_line
 from ..hookspecs import DECIDING_HOOKS, LIFECYCLE_HOOKS
+from ..request import Request
 
 
 @dataclass(eq=False)
@@ -36,15 +38,11 @@ class HookOwner:
 
 
 class Decided(NamedTuple):
-    """What a deciding hook has answered, and whose it is."""
-
     answer: Any
     owner: HookOwner
 
 
 class HookManager(PluginManager):
-    """The manager of a host or of one run."""
-
     def __init__(
         self, notes: list[str], *, traces: bool = False, strict: bool = False, deadline: float = 600.0
     ) -> None:
@@ -52,8 +50,7 @@ class HookManager(PluginManager):
         super().__init__("agentfw")
         self.add_hookspecs(hookspecs)
         self.notes, self._traces, self._strict, self._deadline = notes, traces, strict, deadline
-        self.owners: dict[str, HookOwner] = {}
-        """By the name under which a plugin is registered."""
+        self.owners: dict[str, HookOwner] = {}  # by the name under which a plugin is registered
 
     def for_run(self, deadline: float) -> HookManager:
         """A manager with the same plugins, to which the hooks that a run names are added."""
@@ -107,57 +104,31 @@ class HookManager(PluginManager):
     def tell(self, hook: str, **arguments: object) -> None:
         if hook not in LIFECYCLE_HOOKS:
             raise UnknownNameError("lifecycle hook", hook, LIFECYCLE_HOOKS)
-        getattr(self.hook, hook)(**arguments)
+        for implementation in self.implementations(hook):
+            owner = self.owner_of(implementation)
+            if owner.silenced:
+                continue
+            try:
+                with PluginCall(owner.title, f"{hook}()", owner.fix):
+                    answer: object = not_awaitable(implementation.function(*_given(implementation, arguments)))
+            except BaseException as error:
+                if not is_failure(error):
+                    raise
+                answer = error
+            self._trace(owner, hook, arguments, answer)
+            if isinstance(answer, BaseException):
+                text = f"{owner.title} raised {in_words(answer)} in {hook}"
+                if self._strict:
+                    raise PluginError(text, fix=owner.fix) from answer
+                owner.silenced = True
+                self.notes.append(f"{text} and is not called again; {owner.fix}")
 
     async def decide(self, hook: str, **arguments: object) -> Decided | None:
         """What the hooks decide. An error of theirs names the plugin."""
-        decision: Awaitable[Decided | None] = getattr(self.hook, hook)(**arguments)
-        return await decision
-
-    def decide_now(self, hook: str, **arguments: object) -> Decided | None:
-        """The same for a hook that has no coroutines."""
-        try:
-            getattr(self.hook, hook)(**arguments).send(None)
-        except StopIteration as end:
-            decided: Decided | None = end.value
-            return decided
-        raise AssertionError("a hook that must not wait has waited")
-
-    def _hookexec(
-        self, hook_name: str, methods: Sequence[HookImpl], kwargs: Mapping[str, object], firstresult: bool
-    ) -> Any:
-        """What pluggy calls for `manager.hook.NAME(...)`. Of two methods, the last is called first."""
-        order = methods[::-1]
-        if hook_name in DECIDING_HOOKS:
-            return self._decide(hook_name, order, kwargs)
-        for implementation in order:
-            self._tell(hook_name, implementation, kwargs)
-        return None
-
-    def _tell(self, hook: str, implementation: HookImpl, arguments: Mapping[str, object]) -> None:
-        owner = self.owner_of(implementation)
-        if owner.silenced:
-            return
-        try:
-            with PluginCall(owner.title, f"{hook}()", owner.fix):
-                answer: object = not_awaitable(implementation.function(*_given(implementation, arguments)))
-        except BaseException as error:
-            if not is_failure(error):
-                raise
-            answer = error
-        self._trace(owner, hook, arguments, answer)
-        if isinstance(answer, BaseException):
-            text = f"{owner.title} raised {in_words(answer)} in {hook}"
-            if self._strict:
-                raise PluginError(text, fix=owner.fix) from answer
-            owner.silenced = True
-            self.notes.append(f"{text} and is not called again; {owner.fix}")
-
-    async def _decide(self, hook: str, order: Sequence[HookImpl], arguments: Mapping[str, object]) -> Decided | None:
         waiting: list[tuple[HookOwner, Generator[None, Any, Any]]] = []
         found: Decided | None = None
         try:
-            for implementation in order:
+            for implementation in self.implementations(hook):
                 owner, values = self.owner_of(implementation), _given(implementation, arguments)
                 if implementation.wrapper:
                     around: Any = implementation.function(*values)
@@ -179,6 +150,15 @@ class HookManager(PluginManager):
                 around.close()
         return found
 
+    def decide_now(self, hook: str, **arguments: object) -> Decided | None:
+        """The same for a hook that has no coroutines."""
+        try:
+            self.decide(hook, **arguments).send(None)
+        except StopIteration as end:
+            decided: Decided | None = end.value
+            return decided
+        raise AssertionError("a hook that must not wait has waited")
+
     async def _called(
         self, owner: HookOwner, hook: str, arguments: Mapping[str, object], call: Callable[[], Any]
     ) -> Any:
@@ -191,15 +171,13 @@ class HookManager(PluginManager):
                         not_awaitable(answer)  # raises: a record is written at once
                     async with asyncio.timeout(self._deadline) as limit:
                         answer = await answer
-        except TimeoutError as error:
-            if limit is None or not limit.expired():
-                raise PluginError(f"{owner.title} failed in {hook}(): {in_words(error)}", fix=owner.fix) from error
-            text = f"{owner.title} has not answered {hook}() within {self._deadline:g} s"
-            raise PluginError(text, fix=f"{owner.fix}, or give it more time: --set deadline=SECONDS") from error
         except BaseException as error:
             self._trace(owner, hook, arguments, error)
             if isinstance(error, AgentfwError) or not is_failure(error):
                 raise
+            if limit is not None and limit.expired() and isinstance(error, TimeoutError):
+                text = f"{owner.title} has not answered {hook}() within {self._deadline:g} s"
+                raise PluginError(text, fix=f"{owner.fix}, or give it more time: --set deadline=SECONDS") from error
             raise PluginError(f"{owner.title} failed in {hook}(): {in_words(error)}", fix=owner.fix) from error
         self._trace(owner, hook, arguments, answer)
         return answer
@@ -214,8 +192,6 @@ class HookManager(PluginManager):
 
 def _given(implementation: HookImpl, arguments: Mapping[str, object]) -> list[object]:
     """Copies for one hook, which may change them. The run itself isn't copied."""
-    from ..episode import Episode
-
     values = [(name, arguments[name]) for name in implementation.argnames]
     return [
         value.copied() if isinstance(value, Episode) else value if name in _SHARED else copy.deepcopy(value)
@@ -223,8 +199,7 @@ def _given(implementation: HookImpl, arguments: Mapping[str, object]) -> list[ob
     ]
 
 
-_SHARED = ("run", "request", "record")
-"""Arguments that aren't copied for each hook: what can't be changed, and the record, which its caller has copied."""
+_SHARED = ("run", "request", "record")  # not copied for each hook: what can't be changed, and the record, a copy
 
 
 def _ended(around: Generator[None, Any, Any], inner: object) -> Any:
@@ -237,8 +212,6 @@ def _ended(around: Generator[None, Any, Any], inner: object) -> Any:
 
 
 def _checked(hook: str, answer: object, owner: HookOwner) -> Any:
-    from ..request import Request
-
     kinds = {"agentfw_request": Request, "agentfw_before_call": hookspecs.Verdict, "agentfw_record": dict}
     wanted: type = kinds[hook]
     if not isinstance(answer, wanted):

@@ -24,30 +24,30 @@ from ..boundary.secrets import Secrets
 from ..component import KINDS, Component
 from ..errors import DuplicateComponentError, PluginError, SettingsError, UnknownNameError, UsageError, nearest
 from ..hookspecs import DECIDING_HOOKS, HOOKS, Hook, KnownPlugin, NamedSpec
-from . import component_loading
 from .hook_calls import HookManager, HookOwner
 from .names import (
     OWN_DISTRIBUTION,
-    component_name,
-    duplicate,
-    is_file,
-    is_met,
-    meant,
-    overshadowed,
-    parse_requirement,
-    pip_install,
-)
-from .plugin_answers import Answers, ask, specs_of
-from .plugin_loading import (
-    ALL,
-    FileEntryPoint,
     PluginRecord,
     Problem,
     Registered,
+    component_name,
+    duplicate,
+    is_file,
+    meant,
+    pip_install,
+    qualified,
+    titles,
+)
+from .plugin_loading import (
+    ALL,
+    Answers,
+    FileEntryPoint,
     Selection,
+    ask,
     file_entry_point,
     is_left_out,
     load_plugins,
+    specs_of,
     unreadable,
 )
 from .project import DEFAULTS_GROUP, ProjectFile, find_project, find_user_file, read_project, read_shipped
@@ -125,14 +125,10 @@ class Host:
     def __init__(
         self, options: HostOptions, manager: HookManager, plugins: list[PluginRecord], answers: Answers
     ) -> None:
-        self.plugins = plugins
-        """One record per entry point, sorted by distribution and name, including plugins that failed."""
-        self.notes = manager.notes
-        """One line for each problem, for stderr."""
-        self.layers: list[ProjectFile] = []
-        """The agentfw.toml files in effect, the most important first: of the project, the user, and distributions."""
-        self.secrets = Secrets()
-        """The secrets of the settings that were checked here. They are struck out of everything that leaves a run."""
+        self.plugins = plugins  # one record per entry point, by distribution and name, also of plugins that failed
+        self.notes = manager.notes  # one line for each problem, for stderr
+        self.layers: list[ProjectFile] = []  # the agentfw.toml files in effect: of the project, the user, distributions
+        self.secrets = Secrets()  # of the settings that were checked here: struck out of everything that leaves a run
         self.options, self._manager = options, manager
         order = list(KINDS)
         self._components = sorted(
@@ -231,16 +227,13 @@ class Host:
         raise error
 
     def take(self, kind: str, given: object) -> str:
-        """Make an object, a class or a function a component of this host. Returns the name that a spec has for it.
-
-        It is FILE.py:NAME where another process finds it there, so that a run can be resumed.
-        """
+        """Make an object, a class or a function a component of this host. Returns the name that a spec has for it."""
         from .from_functions import made_of
 
         own = str(getattr(given, "__name__", type(given).__name__)).strip("<>")
         module = sys.modules.get(str(getattr(given, "__module__", "")))
         file = getattr(module, "__file__", None)
-        if file and getattr(module, own, None) is given:
+        if file and getattr(module, own, None) is given:  # another process finds it there, when a run is resumed
             name = f"{os.path.abspath(file)}:{own}"
             record = PluginRecord(file_entry_point(kind, name))
         else:
@@ -257,23 +250,19 @@ class Host:
 
     def settings_model(self, kind: str, name: str) -> type[BaseModel] | None:
         """The pydantic model of a component's settings. None if it has no settings."""
-        return component_loading.settings_model(self.find(kind, name))
+        return self.find(kind, name).settings_model()
 
     def check_settings(
         self, kind: str, name: str, settings: Mapping[str, object], *, where: str = ""
     ) -> BaseModel | None:
         """Validate the settings of a component. None if it has no settings."""
-        return component_loading.check_settings(self.find(kind, name), settings, where or kind, self.secrets)
+        return self.find(kind, name).check_settings(settings, where or kind, self.secrets)
 
     def create(
         self, kind: str, name: str, settings: Mapping[str, object] | BaseModel | None, *, where: str = ""
     ) -> object:
-        """Create a component. `where` is the name of its settings in errors. Default: the kind.
-
-        Settings that `check_settings` returned are not validated again.
-        """
-        registered = self.find(kind, name)
-        return component_loading.create(registered, settings, where or kind, self._services, self.secrets)
+        """Create a component, with checked settings or others. `where` is their name in errors. Default: the kind."""
+        return self.find(kind, name).create(settings, where or kind, self._services, self.secrets)
 
     def make(self, kind: str, choice: Chosen, base: type[Made], where: str = "") -> Made:
         """Create the component that a spec has chosen, and check that it has the class required for its kind."""
@@ -317,13 +306,10 @@ class Host:
 
     def missing_extra(self, registered: Registered) -> str:
         """The extra that must be installed before this component can be created. Empty if nothing is missing."""
-        return registered.component.extra if component_loading.missing_modules(registered) else ""
+        return registered.component.extra if registered.missing_module() else ""
 
     def specs(self) -> dict[str, NamedSpec]:
-        """The run specs of plugins, by name. If several plugins offer a name, they are there by their qualified names.
-
-        The plain name is then that of the built-in, if there is one; otherwise `find_spec` explains what is wrong.
-        """
+        """The run specs of plugins, by name, and by their qualified names where several plugins offer one."""
         found: dict[str, NamedSpec] = {}
         for offer in self._specs:
             if meant(self._specs, offer.name) == [offer]:
@@ -348,10 +334,8 @@ class Host:
     def installable(self, name: str, *, command: bool = False) -> tuple[str, str] | None:
         """The distribution that offers this name, as plugins say, and how to install it. None if nobody offers it.
 
-        With `command`, the name is that of a command, and else that of a component or a spec.
-
-        A distribution that is installed is left out: what it offers is there, or it was disabled on purpose. A plugin
-        that was written below the current directory is meant before all others.
+        With `command`, the name is that of a command, and else that of a component or a spec. A plugin that was written
+        below the current directory is meant before all others.
         """
         for folder in (name, f"agentfw-{name}", name.rpartition("-")[0] or name):
             with suppress(OSError, ValueError):
@@ -360,15 +344,13 @@ class Host:
                     return folder, pip_install(f"-e {folder}")
         for known, record in self._known:
             offered = any(name in names for kind, names in known.offers.items() if (kind == "command") == command)
-            if offered and not metadata.version_of(known.name):
+            if offered and not metadata.version_of(known.name):  # else it was disabled on purpose
                 return known.name, self.installation(known, record.distribution)
         return None
 
     def installation(self, known: KnownPlugin, beside: str) -> str:
-        """How to install a plugin that the distribution `beside` names: from its sources, or the index of both.
-
-        The name alone would let pip take whatever somebody has put under that name into the public index.
-        """
+        """How to install a plugin that the distribution `beside` names: from its sources, or the index of both."""
+        # The name alone would let pip take whatever somebody has put under that name into the public index.
         source = metadata.source_of(known.name, known.folder, beside=beside)
         index = next(
             (file.package_index for file in self.layers if file.package_index and file.shipped_by in ("", beside)), ""
@@ -392,11 +374,15 @@ class Host:
         return {name: [record for record in self.plugins if record in found[name]] for name in HOOKS}
 
     def select_distribution(self, requested: str) -> list[PluginRecord]:
-        """The plugins of a distribution requested with `--plugin NAME` or with versions: `--plugin 'NAME>=1.2'`.
+        """The plugins of a distribution as `--plugin NAME` or `NAME>=1.2` requests it. Raises if something is wrong."""
+        from packaging.requirements import InvalidRequirement, Requirement
+        from packaging.version import InvalidVersion
 
-        Raises an error if one is missing, broken, or of another version.
-        """
-        requirement = parse_requirement(requested)
+        try:
+            requirement = Requirement(requested)
+        except InvalidRequirement as error:
+            text = f'"{requested}" names no plugin: {str(error).splitlines()[0]}'
+            raise UsageError(text, fix="write NAME, or NAME with versions: 'agentfw-tea>=1.2,<2'") from None
         name, wanted = requirement.name, normalise(requirement.name)
         records = [record for record in self.plugins if record.distribution == wanted]
         if not records:
@@ -418,7 +404,11 @@ class Host:
             for problem in record.problems:
                 raise PluginError(f"{record.title} {problem.error}", fix=problem.fix)
         for record in records:
-            if not is_met(requirement, record.version):
+            try:
+                is_met = requirement.specifier.contains(record.version, prereleases=True)
+            except InvalidVersion:
+                is_met = not requirement.specifier
+            if not is_met:
                 raise PluginError(
                     f"{record.title} is installed, and {requirement.specifier} is asked for",
                     fix=pip_install(f'"{record.distribution}{requirement.specifier}"', self.package_index),
@@ -442,7 +432,23 @@ class Host:
     def _take_notes(self) -> None:
         """Record what went wrong. With `strict`, raise it instead."""
         problems = [line for record in self.plugins for line in record.problem_lines()]
-        problems += self._duplicates()
+        # Every name that two plugins offer: which of them is meant, or the error raised when it is selected.
+        offered: dict[tuple[str, str], list[PluginRecord]] = {}
+        for record in self.plugins:
+            if record.state not in ("blocked", "refused"):
+                offered.setdefault(("plugin", record.name), []).append(record)
+        for offer in self._components:
+            offered.setdefault((KINDS[offer.kind].title, offer.name), []).append(offer.record)
+        for spec in self._specs:
+            offered.setdefault(("spec", spec.name), []).append(spec.record)
+        for (what, name), records in ((of, records) for of, records in offered.items() if len(records) > 1):
+            others = [record for record in records if record.distribution != OWN_DISTRIBUTION]
+            if what != "plugin" and 0 < len(others) < len(records):
+                built_in = f'{what} "{name}" is built in, and {titles(others)} offers one, too'
+                problems.append(f"{built_in}; to select that: {qualified(name, others)}")
+                continue
+            error = _same_plugin_name(name, records) if what == "plugin" else duplicate(what, name, records)
+            problems.append(f"{error.message}; {error.fix}")
         if self.options.strict and problems:
             what = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
             text = "\n  ".join([f"{what} with plugins:", *problems])
@@ -461,29 +467,8 @@ class Host:
                     meant = f'; did you mean "{guess}"?' if guess else ""
                     self.notes.append(f"{source} {name}: no such plugin{meant}")
 
-    def _duplicates(self) -> list[str]:
-        """Every name that two plugins offer: which of them is meant, or the error raised when it is selected."""
-        offered: dict[tuple[str, str], list[PluginRecord]] = {}
-        for record in self.plugins:
-            if record.state not in ("blocked", "refused"):
-                offered.setdefault(("plugin", record.name), []).append(record)
-        for offer in self._components:
-            offered.setdefault((KINDS[offer.kind].title, offer.name), []).append(offer.record)
-        for spec in self._specs:
-            offered.setdefault(("spec", spec.name), []).append(spec.record)
-        lines = []
-        for (what, name), records in offered.items():
-            if len(records) > 1:
-                error = _same_plugin_name(name, records) if what == "plugin" else duplicate(what, name, records)
-                told = "" if what == "plugin" else overshadowed(what, name, records)
-                lines.append(told or f"{error.message}; {error.fix}")
-        return lines
-
     def _unknown(self, title: str, name: str, known: Iterable[str]) -> UnknownNameError:
-        """The error for a name that no plugin offers. It mentions broken plugins, which might have offered it.
-
-        A broken plugin of that very name is the error itself.
-        """
+        """The error for a name that nobody offers: that of a broken plugin of this name, or one that mentions them."""
         for record in self.plugins:
             if record.wrong and name in record.names:
                 raise record.failure()

@@ -1,12 +1,8 @@
-"""Imports plugins one by one through the gate, registers them with pluggy, and keeps a record of each.
+"""Imports plugins one by one through the gate, registers them with pluggy, and asks each what it offers.
 
 A disabled plugin is never imported. One that fails is recorded with its distribution, and the others still load. This
-replaces pluggy's own loading, which stops at the first broken plugin.
-
-    manager = HookManager(notes=[])
-    records = load_plugins(entry_points("agentfw"), manager, Selection())
-    for record in records:
-        print(record.name, record.distribution, record.state, record.error, record.fix)
+replaces pluggy's own loading, which stops at the first broken plugin. A plugin that doesn't answer with a list of valid
+descriptions has failed as a whole: all that it offered is withdrawn, so that nobody uses half of it unknowingly.
 
 A single file can be a plugin, too: `host.find("tool", "./weather.py")`. The file takes the place of an entry point, and
 a hash of its content that of its version.
@@ -17,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import os
+import re
 import sys
 import time
 import warnings
@@ -24,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import MappingProxyType, ModuleType, SimpleNamespace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from pluggy import PluginValidationError
 
@@ -32,112 +29,26 @@ from .. import hookspecs
 from ..boundary.gate import ImportFailed, function_at, let_in
 from ..boundary.metadata import EntryPoint, MetadataProblem, normalise, source_tree
 from ..component import KINDS, Component
-from ..errors import PluginError, SettingsError, UsageError, in_words, nearest, one_line
-from ..hookspecs import DECIDING_HOOKS, LIFECYCLE_HOOKS, hookimpl
+from ..errors import SettingsError, UsageError, in_words, nearest, one_line
+from ..hookspecs import DECIDING_HOOKS, LIFECYCLE_HOOKS, REGISTRATION_HOOKS, KnownPlugin, NamedSpec, hookimpl
 from .hook_calls import HookManager, HookOwner, misused
-from .names import OWN_DISTRIBUTION, component_name, file_and_attribute, is_file, mend_of, pip_install
+from .names import (
+    OWN_DISTRIBUTION,
+    Offered,
+    PluginRecord,
+    PluginState,
+    Problem,
+    Registered,
+    component_name,
+    file_and_attribute,
+    is_file,
+    pip_install,
+)
+from .project import ProjectFile
 
-__all__ = [
-    "ALL",
-    "FileEntryPoint",
-    "PluginRecord",
-    "PluginState",
-    "Problem",
-    "Registered",
-    "Selection",
-    "end_reading",
-    "file_entry_point",
-    "function_named",
-    "import_file",
-    "is_left_out",
-    "load_plugins",
-    "manager_name",
-    "module_of",
-    "unreadable",
-]
-
-PluginState = Literal["active", "blocked", "failed", "refused", "incompatible"]
-
-
-class Problem(NamedTuple):
-    """A problem of a plugin that otherwise works."""
-
-    error: str
-    fix: str
-
-
-class PluginRecord:
-    """One entry point and the result of loading it."""
-
-    def __init__(self, entry_point: EntryPoint) -> None:
-        self.name, self.value, self.file = entry_point.name, entry_point.value, entry_point.file
-        self.distribution, self.version = entry_point.distribution, entry_point.version
-        self.state: PluginState = "active"
-        self.error = ""
-        """Why the plugin isn't active, worded to follow its name. Empty if it is active."""
-        self.fix = ""
-        self.wrong = False
-        """True if the plugin should work and doesn't. False for a plugin that was disabled on purpose."""
-        self.cause: BaseException | None = None
-        """The exception, for the traceback that `--debug` shows."""
-        self.seconds = 0.0
-        """Duration of the import."""
-        self.problems: list[Problem] = []
-        """Mistakes in the plugin that don't stop it from working. With `--strict-plugins` they are errors."""
-        self.hints: list[str] = []
-        """Information that needs no fix, such as a slow import."""
-
-    def __repr__(self) -> str:
-        return f"<PluginRecord {self.title}: {self.state}>"
-
-    @property
-    def title(self) -> str:
-        return f"plugin {self.name} of {self.distribution} {self.version}"
-
-    @property
-    def names(self) -> tuple[str, str, str]:
-        """What a person may call it."""
-        return self.name, self.distribution, self.distribution.removeprefix("agentfw-")
-
-    @property
-    def mend(self) -> str:
-        """What to do about a mistake in its code."""
-        return f"fix it in {self.file}" if self.file else mend_of(self.distribution)
-
-    def leave_out(self, state: Literal["blocked", "refused"], error: str, fix: str) -> None:
-        """Mark the plugin as disabled on purpose. That is not a problem unless it is selected."""
-        self.state, self.error, self.fix = state, error, fix
-
-    def stop(self, state: PluginState, error: str, fix: str, cause: BaseException | None = None) -> None:
-        """Mark the plugin as broken."""
-        self.state, self.error, self.fix, self.cause, self.wrong = state, error, fix, cause, True
-
-    def failure(self) -> PluginError:
-        """The error for a run that selected this plugin."""
-        error = PluginError(f"{self.title} {self.error}", fix=self.fix)
-        error.__cause__ = self.cause
-        return error
-
-    def problem_lines(self) -> list[str]:
-        """All problems of the plugin, one line each."""
-        stopped = [f"{self.title} {self.error}; {self.fix}"] if self.wrong else []
-        return stopped + [f"{self.title} {problem.error}; {problem.fix}" for problem in self.problems]
-
-
-class Registered(NamedTuple):
-    """A component together with its kind and the plugin that offers it."""
-
-    component: Component
-    kind: str
-    record: PluginRecord
-
-    @property
-    def name(self) -> str:
-        return self.component.name
-
-    @property
-    def title(self) -> str:
-        return f'{KINDS[self.kind].title} "{self.name}" of {self.record.distribution} {self.record.version}'
+__all__ = ["ALL", "FileEntryPoint", "PluginRecord", "PluginState", "Problem", "Registered", "Selection", "end_reading"]
+__all__ += ["file_entry_point", "function_named", "import_file", "is_left_out", "load_plugins", "manager_name"]
+__all__ += ["module_of", "unreadable"]
 
 
 class FileEntryPoint(EntryPoint):
@@ -271,7 +182,17 @@ def load_plugins(entry_points: Sequence[EntryPoint], manager: HookManager, selec
         records.append(record)
         if is_left_out(record, selection):
             continue
-        plugin = _import(entry_point, record, selection)
+        started, plugin, disable = time.perf_counter(), None, f"disable it with --no-plugin {record.name}"
+        try:
+            plugin = let_in(record.title, entry_point.load, advice=disable)
+        except ImportFailed as failure:
+            text, error = str(failure), failure.error
+            if isinstance(error, ModuleNotFoundError) and f"{entry_point.module}.".startswith(f"{error.name}."):
+                text = f"names the module {entry_point.module}, which isn't there"
+            record.stop("failed", text, None if failure.ends_python else _reinstall(record), error)
+        record.seconds = time.perf_counter() - started
+        if record.seconds > NOTED_SECONDS:
+            record.hints.append(f"took {record.seconds:.1f} s to import; {disable}")
         if record.state == "active":
             _register(plugin, entry_point, record, manager)
     return records
@@ -281,21 +202,16 @@ def unreadable(problem: MetadataProblem, selection: Selection) -> PluginRecord:
     """The record for a distribution whose entry_points.txt had to be skipped; it stands for all plugins in there."""
     record = PluginRecord(EntryPoint(problem.distribution, "", problem.distribution, problem.version))
     if not is_left_out(record, selection):
-        record.stop("failed", f"can't be read: {one_line(problem.text)}", problem.fix or reinstall(record))
+        record.stop("failed", f"can't be read: {one_line(problem.text)}", problem.fix or _reinstall(record))
     return record
 
 
-def reinstall(record: PluginRecord) -> str:
+def _reinstall(record: PluginRecord) -> str:
     if record.file:
         return record.mend
     tree = source_tree(record.distribution)
     again = f"fix it in {tree} and install it again" if tree else f"pip install --force-reinstall {record.distribution}"
     return f"{again}, or disable it with --no-plugin {record.name}"
-
-
-def tell_authors(record: PluginRecord) -> str:
-    """What to do about a mistake in a plugin, by whoever can also do without it."""
-    return record.mend if record.file else f"{record.mend}, or disable it with --no-plugin {record.name}"
 
 
 def is_left_out(record: PluginRecord, selection: Selection) -> bool:
@@ -324,78 +240,62 @@ def is_left_out(record: PluginRecord, selection: Selection) -> bool:
     return record.state != "active"
 
 
-def _import(entry_point: EntryPoint, record: PluginRecord, selection: Selection) -> object:
-    started, plugin, disable = time.perf_counter(), None, f"disable it with --no-plugin {record.name}"
-    try:
-        plugin = let_in(record.title, entry_point.load, advice=disable)
-    except ImportFailed as failure:
-        text, error = str(failure), failure.error
-        if isinstance(error, ModuleNotFoundError) and f"{entry_point.module}.".startswith(f"{error.name}."):
-            text = f"names the module {entry_point.module}, which isn't there"
-        fix = tell_authors(record) if failure.ends_python else reinstall(record)
-        record.stop("failed", text, fix, error)
-    record.seconds = time.perf_counter() - started
-    if record.seconds > NOTED_SECONDS:
-        record.hints.append(f"took {record.seconds:.1f} s to import; {disable}")
-    return plugin
-
-
 def _register(plugin: object, entry_point: EntryPoint, record: PluginRecord, manager: HookManager) -> None:
+    name = manager_name(record)
     try:
-        if not _speaks_our_api(plugin, entry_point, record):
+        module = sys.modules.get(entry_point.module)
+        spoken = getattr(plugin, "AGENTFW_PLUGIN_API", getattr(module, "AGENTFW_PLUGIN_API", hookspecs.PLUGIN_API))
+        oldest, ours = hookspecs.OLDEST_PLUGIN_API, hookspecs.PLUGIN_API
+        if not isinstance(spoken, int) or isinstance(spoken, bool):
+            shown = one_line(repr(spoken), 40)
+            record.stop("incompatible", f"states AGENTFW_PLUGIN_API = {shown}, which isn't a whole number")
             return
+        if not oldest <= spoken <= ours:
+            supported = f"{oldest} to {ours}" if oldest < ours else f"{ours}"
+            whose = ("the plugin", record.distribution) if spoken < oldest else ("agentfw", "agentfw")
+            error = f"is written for plugin API {spoken}, and this agentfw supports {supported}"
+            record.stop("incompatible", error, f"upgrade {whose[0]}: pip install --upgrade {whose[1]}")
+            return
+        hints = [f"is written for plugin API {spoken}, which goes with the next one"] if spoken < ours else []
         if plugin is None or manager.is_registered(plugin):
             what = "is None" if plugin is None else "is the same object as that of another entry point"
-            record.stop("failed", f"offers {record.value}, which {what}", tell_authors(record))
+            record.stop("failed", f"offers {record.value}, which {what}")
             return
-        manager.owners[manager_name(record)] = HookOwner(record.name, record.title, tell_authors(record), record)
+        manager.owners[name] = HookOwner(record.name, record.title, record.mend_or_disable, record)
         with warnings.catch_warnings(record=True) as deprecated:
             warnings.simplefilter("always")
-            manager.register(plugin, manager_name(record))
-        record.hints += [f"{one_line(str(each.message))}; {tell_authors(record)}" for each in deprecated]
+            manager.register(plugin, name)
+        hints += [one_line(str(each.message)) for each in deprecated]
+        record.hints += [f"{hint}; {record.mend_or_disable}" for hint in hints]
         _check_functions(plugin, record, manager)
     except KeyboardInterrupt:
         raise
     except PluginValidationError as error:
-        record.stop("failed", f"has a hook with wrong arguments: {one_line(str(error))}", tell_authors(record), error)
+        record.stop("failed", f"has a hook with wrong arguments: {one_line(str(error))}", cause=error)
     except BaseException as error:  # a plugin can be any object, with properties that raise
-        record.stop("failed", f"can't be registered: {in_words(error)}", tell_authors(record), error)
-    if record.state != "active" and manager.has_plugin(manager_name(record)):
-        manager.unregister(name=manager_name(record))
-
-
-def _speaks_our_api(plugin: object, entry_point: EntryPoint, record: PluginRecord) -> bool:
-    module = sys.modules.get(entry_point.module)
-    spoken = getattr(plugin, "AGENTFW_PLUGIN_API", getattr(module, "AGENTFW_PLUGIN_API", hookspecs.PLUGIN_API))
-    oldest, ours = hookspecs.OLDEST_PLUGIN_API, hookspecs.PLUGIN_API
-    if not isinstance(spoken, int) or isinstance(spoken, bool):
-        error = f"states AGENTFW_PLUGIN_API = {one_line(repr(spoken), 40)}, which isn't a whole number"
-        record.stop("incompatible", error, tell_authors(record))
-    elif not oldest <= spoken <= ours:
-        supported = f"{oldest} to {ours}" if oldest < ours else f"{ours}"
-        what = ("the plugin", record.distribution) if spoken < oldest else ("agentfw", "agentfw")
-        error = f"is written for plugin API {spoken}, and this agentfw supports {supported}"
-        record.stop("incompatible", error, f"upgrade {what[0]}: pip install --upgrade {what[1]}")
-    elif spoken < ours:
-        record.hints.append(f"is written for plugin API {spoken}, which goes with the next one; {tell_authors(record)}")
-    return record.state == "active"
+        record.stop("failed", f"can't be registered: {in_words(error)}", cause=error)
+    if record.state != "active" and manager.has_plugin(name):
+        manager.unregister(name=name)
 
 
 def _check_functions(plugin: object, record: PluginRecord, manager: HookManager) -> None:
     """Find hooks that can't work, and functions that look like hooks but aren't marked."""
+
+    def complain(error: str) -> None:
+        record.problems.append(Problem(error, record.mend_or_disable))
+
     marked = manager.hooks_of(plugin)
     for caller, implementation in marked:
         if wrong := misused(implementation, caller.name):
-            record.stop("failed", f"has a hook that isn't a plain function: {wrong}", tell_authors(record))
+            record.stop("failed", f"has a hook that isn't a plain function: {wrong}")
         if caller.name in hookspecs.HOOKS[: -len(LIFECYCLE_HOOKS + DECIDING_HOOKS)] and (
             implementation.tryfirst or implementation.trylast
         ):
-            text = f"marks {caller.name} with tryfirst or trylast, which means nothing where all answers are joined"
-            record.problems.append(Problem(text, tell_authors(record)))
+            complain(f"marks {caller.name} with tryfirst or trylast, which means nothing where all answers are joined")
         if not caller.has_spec() and not implementation.optionalhook:
             guess = _nearest_hook(caller.name)
-            text = f'implements "{caller.name}", which is not a hook' + (f'; did you mean "{guess}"?' if guess else "")
-            record.problems.append(Problem(text, tell_authors(record)))
+            hint = f'; did you mean "{guess}"?' if guess else ""
+            complain(f'implements "{caller.name}", which is not a hook{hint}')
     home = plugin.__name__ if inspect.ismodule(plugin) else getattr(plugin, "__module__", None)
     forgotten = []
     for name in (name for name in dir(plugin) if name.startswith(PREFIX)):
@@ -404,9 +304,9 @@ def _check_functions(plugin: object, record: PluginRecord, manager: HookManager)
         if own and not hasattr(function, "agentfw_impl") and (guess := _nearest_hook(name)):
             forgotten.append(name)
             hint = "" if guess == name else f'; did you mean the hook "{guess}"?'
-            record.problems.append(Problem(f'has a function "{name}" without @hookimpl{hint}', tell_authors(record)))
+            complain(f'has a function "{name}" without @hookimpl{hint}')
     if not marked and not forgotten:
-        record.problems.append(Problem("implements no hook at all", tell_authors(record)))
+        complain("implements no hook at all")
 
 
 def _nearest_hook(name: str) -> str | None:
@@ -414,3 +314,130 @@ def _nearest_hook(name: str) -> str | None:
     tails = {hook.removeprefix(PREFIX): hook for hook in hookspecs.HOOKS}
     guess = nearest(name.removeprefix(PREFIX), tails)
     return tails[guess] if guess else None
+
+
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
+FACTORY = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+
+
+class Answers(NamedTuple):
+    components: list[Registered]
+    withdrawn: list[Registered]  # offers of plugins that then failed, for an error that says why they are missing
+    specs: list[Offered[NamedSpec]]
+    known: list[Offered[KnownPlugin]]
+
+
+class BadAnswer(Exception):
+    """What is wrong with an answer, as the rest of a sentence that begins with the hook's name."""
+
+
+def ask(records: list[PluginRecord], manager: HookManager) -> Answers:
+    """Call the registration hooks of these plugins; one that answers badly is marked failed and unregistered."""
+    answers = Answers([], [], [], [])
+    others: dict[str, tuple[list[Any], Callable[[object], Any]]] = {
+        hookspecs.SPECS_HOOK: (answers.specs, _check_spec),
+        hookspecs.KNOWN_PLUGINS_HOOK: (answers.known, _check_known),
+    }
+    for hook in (*REGISTRATION_HOOKS, *others):
+        found = manager.registered(hook, records)
+        for record, answer in sorted(found, key=lambda each: (each[0].distribution, each[0].name)):
+            try:
+                if hook in others:
+                    offers, check = others[hook]
+                    offers.extend([Offered(check(item), record) for item in _listed(answer)])
+                else:
+                    components = [_check_component(item) for item in _listed(answer)]
+                    names = [component.name for component in components]
+                    if twice := [name for name in names if names.count(name) > 1]:
+                        raise BadAnswer(f'offers the name "{twice[0]}" twice')
+                    kind = REGISTRATION_HOOKS[hook]
+                    answers.components.extend(Registered(component, kind, record) for component in components)
+            except Exception as error:  # an answer can be anything, and may raise when it is looked at
+                told = isinstance(error, BadAnswer)
+                text = error if told else f"returned something that can't be read: {in_words(error)}"
+                cause = error.__cause__ if told else error
+                record.stop("failed", f"breaks the contract: {hook} {text}", cause=cause)
+                manager.unregister(name=manager_name(record))
+    answers.withdrawn.extend(offer for offer in answers.components if offer.record.state != "active")
+    lists: tuple[list[Any], ...] = (answers.components, answers.specs, answers.known)
+    for offered in lists:
+        offered[:] = [offer for offer in offered if offer.record.state == "active"]
+    return answers
+
+
+def _listed(answer: object) -> list[object]:
+    if isinstance(answer, BaseException):
+        raise BadAnswer(f"raised {in_words(answer)}") from answer
+    if isinstance(answer, (Component, NamedSpec, KnownPlugin)):
+        raise BadAnswer(f"returned one {type(answer).__name__}, not a list of them")
+    if not isinstance(answer, list):
+        raise BadAnswer(f"returned {_kind_of(answer)}, not a list")
+    return answer
+
+
+def _check_component(item: object) -> Component:
+    if not isinstance(item, Component):
+        hint = 'describe it with Component(name, "package.module:Name", summary)'
+        raise BadAnswer(f"returned a list with {_kind_of(item)} in it; {hint}")
+    _check_name("name", item.name)
+    for what, path in (("factory", item.factory), ("settings", item.settings or item.factory)):
+        if not isinstance(path, str) or not FACTORY.fullmatch(path):
+            form = 'which isn\'t of the form "package.module:Name"'
+            raise BadAnswer(f'gives "{item.name}" the {what} {_quote(path)}, {form}')
+    if not isinstance(item.summary, str) or not isinstance(item.extra, str):
+        raise BadAnswer(f'gives "{item.name}" a summary or an extra that isn\'t text')
+    # A plain string would be looked through letter by letter: the usual slip is needs=("torch").
+    if not isinstance(item.needs, tuple) or not all(isinstance(module, str) for module in item.needs):
+        raise BadAnswer(f'gives "{item.name}" needs={_quote(item.needs)}, which isn\'t a tuple of module names')
+    if item.needs and not item.extra:
+        raise BadAnswer(
+            f'gives "{item.name}" needs={_quote(item.needs)} but no extra; '
+            'write extra="NAME", the extra of the distribution that installs them, or leave needs out'
+        )
+    return item._replace(summary=one_line(item.summary))
+
+
+def _check_name(what: str, name: object) -> None:
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        form = "is made of small letters, digits, '-', '_' and '.' and begins with a letter or digit"
+        raise BadAnswer(f"offers the {what} {_quote(name)}; a name {form}")
+
+
+def _check_spec(item: object) -> NamedSpec:
+    if not isinstance(item, NamedSpec):
+        raise BadAnswer(f"returned a list with {_kind_of(item)} in it, not NamedSpec(name, path, summary)")
+    _check_name("spec name", item.name)
+    if not isinstance(item.path, str) or not os.path.isabs(item.path) or not os.path.isfile(item.path):
+        text = f"the path {_quote(item.path)}, which isn't an absolute path of a file"
+        raise BadAnswer(f'gives the spec "{item.name}" {text}')
+    return item
+
+
+def _check_known(item: object) -> KnownPlugin:
+    if not isinstance(item, KnownPlugin):
+        raise BadAnswer(f"returned a list with {_kind_of(item)} in it, not KnownPlugin(name, offers)")
+    name, offers, folder = item.name, item.offers, item.folder
+    if not isinstance(name, str) or not NAME.fullmatch(name) or not isinstance(folder, str):
+        raise BadAnswer(f"names the known plugin {_quote(name)}, which isn't the name of a distribution")
+    kept = {what: tuple(names) for what, names in offers.items()}
+    wrong = kept.keys() - {*KINDS, "spec", "command"}
+    if wrong or not all(isinstance(each, str) for names in kept.values() for each in names):
+        known = ", ".join([*KINDS, "spec", "command"])
+        raise BadAnswer(f"says that {name} offers {_quote(offers)}; give names by what they are: {known}")
+    return KnownPlugin(name, kept, folder)
+
+
+def _kind_of(item: object) -> str:
+    if item is None:
+        return "None"
+    return f"a class ({item.__name__})" if isinstance(item, type) else f"an object of type {type(item).__name__}"
+
+
+def _quote(value: object) -> str:
+    return one_line(repr(value), 60)
+
+
+def specs_of(project: ProjectFile) -> list[Offered[NamedSpec]]:
+    record = PluginRecord(EntryPoint(project.path.name, "", "project", ""))
+    files = [file for folder in project.specs for file in sorted(folder.glob("*.toml")) if NAME.fullmatch(file.stem)]
+    return [Offered(NamedSpec(file.stem, str(file), f"from {file.parent}"), record) for file in files]

@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from ..boundary.metadata import EntryPoint, normalise
 from ..errors import SettingsError, nearest
 from .trust import OF_ANOTHER_USER, is_of_another_user, require_trusted, user_folder
+
+Value = TypeVar("Value", str, list[str])
 
 FILE_NAME = "agentfw.toml"
 DEFAULTS_GROUP = "agentfw.defaults"
@@ -84,11 +86,8 @@ class ProjectFile(NamedTuple):
 def find_project(start: Path | None = None) -> ProjectFile | None:
     """The agentfw.toml of `start` (default: the current folder) or of the nearest parent. None if there is none."""
     folder = (start or Path()).absolute()
-    for candidate in (folder, *folder.parents):
-        file = candidate / FILE_NAME
-        if file.is_file():
-            return read_project(file)
-    return None
+    files = (above / FILE_NAME for above in (folder, *folder.parents))
+    return next((read_project(file) for file in files if file.is_file()), None)
 
 
 def find_user_file() -> ProjectFile | None:
@@ -144,22 +143,22 @@ def read_project(path: Path, *, shipped_by: str = "") -> ProjectFile:
         plugins = {}
     problems += _unknown_keys(plugins, SHIPPED_PLUGINS_KEYS if shipped_by else PLUGINS_KEYS, "plugins.")
     allow = _read_pins(plugins["allow"], problems) if "allow" in plugins else None
-    disabled = _read_words(plugins, "disabled", "plugins.", problems)
-    package_index = _read_text(plugins, "plugins.package_index", "a URL", problems)
+    disabled = tuple(_read(plugins, "plugins.disabled", list, "a list of names", problems, []))
+    package_index = _read(plugins, "plugins.package_index", str, "a URL", problems, "")
     is_url = package_index.startswith(("http://", "https://"))
     if package_index and (not is_url or "@" in urlsplit(package_index).netloc):
         problems.append(
             "plugins.package_index: must be a URL (http or https) without a password; pip finds that in ~/.netrc"
         )
-    specs = tuple(path.parent / folder for folder in _read_words(table, "specs", "", problems))
+    specs = tuple(path.parent / folder for folder in _read(table, "specs", list, "a list of names", problems, []))
     problems += [f"specs: {folder} is no folder" for folder in specs if not folder.is_dir()]
     defaults = table.get("defaults", {})
     if not isinstance(defaults, dict):
         problems.append("defaults: must be a table: [defaults]")
-    default = _read_text(table, "default", "a path or the name of a spec", problems)
+    default = _read(table, "default", str, "a path or the name of a spec", problems, "")
     if default.endswith(".toml") or "/" in default:
         default = str(path.parent / default)
-    runs = _read_text(table, "runs", "a path", problems)
+    runs = _read(table, "runs", str, "a path", problems, "")
     if problems:
         raise SettingsError(f"{path}:\n  " + "\n  ".join(problems), fix=f"fix {path}")
     place = path.parent / runs if runs else None
@@ -199,19 +198,14 @@ def _read_pins(value: object, problems: list[str]) -> tuple[Pin, ...]:
     return tuple(pins.values())
 
 
-def _read_words(table: Mapping[str, object], key: str, prefix: str, problems: list[str]) -> tuple[str, ...]:
-    value = table.get(key, [])
-    if isinstance(value, list) and all(isinstance(word, str) and word for word in value):
-        return tuple(value)
-    problems.append(f"{prefix}{key}: must be a list of names in quotes (got {value!r})")
-    return ()
-
-
-def _read_text(table: Mapping[str, object], key: str, what: str, problems: list[str]) -> str:
-    """The text of a key, of which the last part is that in the table. Empty if it isn't there."""
+def _read(
+    table: Mapping[str, object], key: str, form: type[Value], what: str, problems: list[str], default: Value
+) -> Value:
+    """The value of a dotted key, of which the last part is that in the table: a text, or a list of texts."""
     last = key.rpartition(".")[2]
-    value = table.get(last, "")
-    if not isinstance(value, str) or (last in table and not value):
-        problems.append(f"{key}: must be {what} in quotes (got {value!r})")
-        return ""
-    return value
+    value = table.get(last, default)
+    texts = value if isinstance(value, list) else [value]
+    if isinstance(value, form) and (last not in table or all(isinstance(text, str) and text for text in texts)):
+        return value
+    problems.append(f"{key}: must be {what} in quotes (got {value!r})")
+    return default

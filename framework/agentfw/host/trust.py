@@ -30,18 +30,8 @@ from ..errors import UntrustedError, UsageError, storing
 from ..printing.out import shown_path
 from .names import is_file
 
-__all__ = [
-    "allow",
-    "allow_folder",
-    "allow_spec",
-    "is_of_another_user",
-    "of_run",
-    "require_trusted",
-    "require_trusted_folder",
-    "require_trusted_skills",
-    "user_folder",
-    "wants",
-]
+__all__ = ["allow", "allow_folder", "allow_spec", "is_of_another_user", "of_run", "require_trusted"]
+__all__ += ["require_trusted_folder", "require_trusted_skills", "user_folder", "wants"]
 
 VARIABLE = "AGENTFW_TRUST"
 _MOST, _LARGEST = 10_000, 100_000_000

@@ -76,10 +76,7 @@ class Out:
         print(_harmless(text), end="", flush=True, file=data_stream())
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
-        """Print aligned columns. On a terminal, cells are wrapped between words where the rows would be too wide.
-
-        Where that isn't enough, each row is printed as a few lines.
-        """
+        """Print aligned columns. On a narrow terminal, cells are wrapped, or each row is printed as a few lines."""
         rows = [[_harmless(cell).replace("\n", " ") for cell in row] for row in rows]
         every = list(zip(columns, *rows, strict=True))
         widths = [max(map(width_of, column)) for column in every]
@@ -175,7 +172,6 @@ def _finite(value: Any) -> Any:
 
 
 def _row(cells: Sequence[str], widths: Sequence[int], right: Sequence[int]) -> list[str]:
-    """The lines of a row."""
     columns = zip(cells, widths, strict=True)
     wrapped = [_wrapped(cell, width) if width_of(cell) > width else [cell] for cell, width in columns]
     lines = []
@@ -201,8 +197,7 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 _FIRST_ON_TERMINAL, _EVERY_ON_TERMINAL = 2.0, 0.2
-_EVERY_ELSEWHERE = 10.0
-"""Seconds. A terminal replaces a line by the next; a log keeps all of them."""
+_EVERY_ELSEWHERE = 10.0  # seconds: a terminal replaces a line by the next; a log keeps all of them
 
 
 def shown_path(path: Path) -> str:

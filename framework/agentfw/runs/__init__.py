@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .assembly import Assembly, assemble
-    from .deciding import Question
+    from .deciding import Question, decisions
     from .from_python import RunResult, in_processes
     from .live import Again, EndedSession, LiveRun, read_sessions
     from .observers import Observer, RunInfo
@@ -33,74 +33,27 @@ if TYPE_CHECKING:
     )
     from .records.mirror import Mirror, check_address
     from .records.play_records import Records
-    from .records.summary import Summary
-    from .results.comparison import ComparedFigure, compare_runs
-    from .results.run_charts import timeline_picture
+    from .records.summary import ComparedFigure, Summary, compare_runs
+    from .results.run_charts import timeline_picture, transcript
     from .results.run_report import run_results, write_report
-    from .results.transcript import decisions, transcript
     from .spec.resolution import resolve
     from .spec.run_spec import Choice, RewardChoice, SamplingSettings, parse_spec
     from .spec.start import SpecValues, chosen_values, find_training, newest_version, policy_of_run, start_from_runs
     from .spec.values import apply_assignments, read_spec
 
-__all__ = [
-    "EPISODE_FIGURES",
-    "Again",
-    "Assembly",
-    "Choice",
-    "ComparedFigure",
-    "EndedSession",
-    "Figure",
-    "Journal",
-    "LiveRun",
-    "Mirror",
-    "Observer",
-    "Question",
-    "Records",
-    "RewardChoice",
-    "RunFolder",
-    "RunInfo",
-    "RunResult",
-    "SamplingSettings",
-    "SpecValues",
-    "Summary",
-    "apply_assignments",
-    "assemble",
-    "check_address",
-    "chosen_values",
-    "compare_runs",
-    "decisions",
-    "drop_records",
-    "encoded",
-    "figure_text",
-    "figure_title",
-    "figures_of",
-    "find_run",
-    "find_training",
-    "in_processes",
-    "list_runs",
-    "make_folder",
-    "make_private",
-    "newest_version",
-    "parse_spec",
-    "policy_of_run",
-    "read_journal",
-    "read_sessions",
-    "read_spec",
-    "resolve",
-    "run_results",
-    "sealed",
-    "start_from_runs",
-    "timeline_picture",
-    "transcript",
-    "unsealed",
-    "write_report",
-    "write_whole",
-]
+# Doing it, what is on disk, what is made of that, and what to do.
+__all__ = ["Again", "Assembly", "EndedSession", "LiveRun", "Observer", "Question", "RunInfo", "RunResult", "assemble"]
+__all__ += ["in_processes", "read_sessions"]
+__all__ += ["Journal", "Mirror", "Records", "RunFolder", "Summary", "check_address", "drop_records", "encoded"]
+__all__ += ["find_run", "list_runs", "make_folder", "make_private", "read_journal", "sealed", "unsealed", "write_whole"]
+__all__ += ["EPISODE_FIGURES", "ComparedFigure", "Figure", "compare_runs", "decisions", "figure_text", "figure_title"]
+__all__ += ["figures_of", "run_results", "timeline_picture", "transcript", "write_report"]
+__all__ += ["Choice", "RewardChoice", "SamplingSettings", "SpecValues", "apply_assignments", "chosen_values"]
+__all__ += ["find_training", "newest_version", "parse_spec", "policy_of_run", "read_spec", "resolve", "start_from_runs"]
 
 _MODULES = {
     "assembly": "Assembly assemble",
-    "deciding": "Question",
+    "deciding": "Question decisions",
     "from_python": "RunResult in_processes",
     "live": "Again EndedSession LiveRun read_sessions",
     "observers": "Observer RunInfo",
@@ -109,11 +62,9 @@ _MODULES = {
     "records.journal": "Journal drop_records encoded make_folder make_private read_journal sealed unsealed write_whole",
     "records.mirror": "Mirror check_address",
     "records.play_records": "Records",
-    "records.summary": "Summary",
-    "results.comparison": "ComparedFigure compare_runs",
-    "results.run_charts": "timeline_picture",
+    "records.summary": "ComparedFigure Summary compare_runs",
+    "results.run_charts": "timeline_picture transcript",
     "results.run_report": "run_results write_report",
-    "results.transcript": "decisions transcript",
     "spec.resolution": "resolve",
     "spec.run_spec": "Choice RewardChoice SamplingSettings parse_spec",
     "spec.start": "SpecValues chosen_values find_training newest_version policy_of_run start_from_runs",

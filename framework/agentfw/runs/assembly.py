@@ -41,18 +41,16 @@ from ..tracker import PlayedEpisode, Scoring
 from ..turns.engagement import Engagement
 from ..turns.policy_agent import PolicyAgent
 from ..turns.session import Session, SessionEnvironment
-from .deciding import Decisions
-from .learning.update import Learning, check_trainable, make_learning
+from .deciding import Decisions, Spending
+from .learning.update import Learning, make_learning
 from .records.call_record import CallRecord
 from .records.journal import LongTexts
 from .spec.run_spec import Choice, RunSpec
 from .spec.weights import Schedule, parse_schedule
-from .spending import Spending
 
 Part = TypeVar("Part", bound=Guarded)
 
-Watch = Callable[[Episode, Turn], object]
-"""Is called with each turn as soon as it is over."""
+Watch = Callable[[Episode, Turn], object]  # is called with each turn as soon as it is over
 
 
 @dataclass(slots=True)
@@ -135,6 +133,13 @@ class Assembly:
         with timed(tell):
             scores = tuple(await self.rewards[name].score(group))
         return scores
+
+    async def learn(self, episode: Episode, reward: float) -> None:
+        """Let the memories and the reward models learn from an episode."""
+        for memory in self.memories:
+            await memory.learn(episode, reward)
+        for model in self.rewards.values():
+            await model.learn(episode)
 
     async def _engaged(
         self, environment: Environment, task: Task, policy: Policy, sampling: Sampling, watch: Watch | None
@@ -303,8 +308,11 @@ def assemble(spec: RunSpec, host: Host) -> Assembly:
         return host.guarded(layer, kind, choice, spec.deadline, calls, where, **given)
 
     policy = made(GuardedPolicy, "policy", spec.policy, "policy", spending=spending)
-    if spec.optimizer is not None:
-        check_trainable(policy, spec.policy.name)
+    if spec.optimizer is not None and not policy.overrides("publish"):
+        raise UsageError(
+            f"the policy \"{spec.policy.name}\" can't load a new version, so it can't be trained",
+            fix="train one that can, such as transformers or vllm; use this one as a teacher: --teacher NAME",
+        )
     assembly = Assembly(
         spec=spec,
         host=host,

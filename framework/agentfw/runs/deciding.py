@@ -1,9 +1,13 @@
-"""What hooks decide in a run: what a policy is asked, which tool calls are made, and what is recorded.
+"""What a run may do: what its budget allows, and what hooks decide on requests, tool calls and records.
 
-Each decision is an event of the kind `hook` in the record of its episode. A run without such hooks has none of this in
-its way. A hook may ask a person before a tool is called. Whoever can ask one listens: the terminal that a run was
-started in, a chat, the pages of a gateway. The first answer counts. Where nobody listens, or nobody answers in time, it
-is no.
+A run that stops must not lose answers that were paid for. So whatever stops it here, a limit of the run or the end of
+an account's quota, is raised only when every request that is on its way has been answered. What is on its way may
+exceed a limit. Episodes that are complete are still scored.
+
+What a hook decides is an event of the kind `hook` in the record of its episode. A run without such hooks has none of
+this in its way. A hook may ask a person before a tool is called. Whoever can ask one listens: the terminal that a run
+was started in, a chat, the pages of a gateway. The first answer counts. Where nobody listens or answers in time, it is
+no.
 """
 
 from __future__ import annotations
@@ -12,25 +16,109 @@ import asyncio
 import copy
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..boundary.calls import Call as Crossing
 from ..boundary.crossing import Layer, layered
-from ..episode import Call, Episode, Event, Task, Usage
-from ..errors import AgentfwError, BudgetSpentError, PluginError
+from ..episode import Call, Episode, Event, Task, Turn, Usage
+from ..errors import AgentfwError, BudgetSpentError, PluginError, QuotaEndedError, UsageError
 from ..host.hook_calls import HookManager
-from ..policy import Policy
+from ..policy import FREE, Policy
 from ..request import Forwarded, Generation, Passed, Request
-from .spending import Spending
+from .spec.run_spec import SpendingSettings
 
 if TYPE_CHECKING:
     from .observers import RunInfo
 
+Answer = TypeVar("Answer")
 Note = Callable[[str, str, dict[str, Any]], object]
-_LONGEST = 32_000
-"""Tokens that an answer without `max_tokens` has at most, as far as anybody reckons with it."""
+_LONGEST = 32_000  # tokens that an answer without `max_tokens` has at most, as far as anybody reckons with it
+_NOTHING = Usage(0, 0, 0)
+
+
+class Spending:
+    """What a run has spent so far, in earlier executions too."""
+
+    def __init__(self, budget: SpendingSettings) -> None:
+        self.budget = budget
+        self.policy = self.judges = _NOTHING
+        self.tell: Callable[[Usage, Usage], object] = lambda policy, judges: None  # both totals, at each change
+        self._on_its_way = 0
+        self._all_answered = asyncio.Event()
+        self._all_answered.set()
+        self._refusal: QuotaEndedError | None = None  # of an account, until everything on its way is answered
+
+    def check(self, asked: Mapping[str, Policy]) -> None:
+        """Raise if a limit on money can't be kept. `asked` are all policies of the run, by what they are called."""
+        if self.budget.money is None:
+            return
+        limit = "or limit tokens: --set budget.tokens=1000000"
+        if unknown := [name for name, policy in asked.items() if policy.price is None]:
+            raise UsageError(
+                f"budget.money needs the price of {' and '.join(unknown)}, which is not set",
+                fix="set it per million tokens, as in --set policy.price.prompt=1.25 --set policy.price.sampled=10; "
+                + limit,
+            )
+        if all(policy.price == FREE for policy in asked.values()):
+            text = f"budget.money has no effect: {' and '.join(asked)} costs nothing"
+            raise UsageError(text, fix=f"remove it, {limit}")
+
+    def count(self, policy: Usage = _NOTHING, judges: Usage = _NOTHING) -> None:
+        self.policy, self.judges = self.policy + policy, self.judges + judges
+        self.tell(self.policy, self.judges)
+
+    async def ask(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Ask, unless the budget is spent."""
+        stop = self._refusal or self._over()
+        if stop is not None:
+            await self.settled()
+            raise stop
+        return await self.finish(ask)
+
+    async def finish(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Ask, even if the budget is spent."""
+        self._on_its_way += 1
+        self._all_answered.clear()
+        try:
+            return await ask()
+        except QuotaEndedError as error:
+            self._refusal = ended = error
+        finally:
+            self._on_its_way -= 1
+            if not self._on_its_way:
+                self._refusal = None
+                self._all_answered.set()
+        await self.settled()
+        raise ended
+
+    async def settled(self) -> None:
+        """Wait until everything that is on its way is answered, so that nothing is lost when the run stops."""
+        await self._all_answered.wait()
+
+    def _over(self) -> BudgetSpentError | None:
+        """Why nothing else may be asked, if a limit is reached or can't be kept."""
+        spent = self.policy + self.judges
+        for name, limit, amount, form in (
+            ("tokens", self.budget.tokens, spent.tokens, "{:,} of {:,}"),
+            ("money", self.budget.money, spent.cost, "{:.4g} of {:g}"),
+        ):
+            if limit is None:
+                continue
+            if amount is None:
+                return BudgetSpentError(
+                    f"budget.{name} can't be kept: a server doesn't report how many tokens its answers take",
+                    fix="remove the limit",
+                    change=f"budget.{name}=null",
+                )
+            if amount >= limit:
+                return BudgetSpentError(
+                    f"budget.{name} is spent: {form.format(amount, limit)}",
+                    fix="raise the limit",
+                    change=f"budget.{name}={2 * limit:.12g}",
+                )
+        return None
 
 
 @dataclass(slots=True, eq=False)
@@ -46,10 +134,8 @@ class Question:
 
 class Questions:
     def __init__(self) -> None:
-        self.open: dict[int, Question] = {}
-        """By number."""
-        self.listeners: list[Callable[[Question], object]] = []
-        """Called with each new question, in the event loop's thread. They must not wait."""
+        self.open: dict[int, Question] = {}  # by number
+        self.listeners: list[Callable[[Question], object]] = []  # called in the event loop's thread. They must not wait
         self._asked = 0
 
     async def ask(self, text: str, user: str, seconds: float) -> tuple[bool, str]:
@@ -105,22 +191,16 @@ def ask_in_terminal(questions: Questions) -> None:
 
 
 class Decisions:
-    """The deciding hooks of one run."""
-
     def __init__(self, hooks: HookManager, spending: Spending) -> None:
         self.hooks, self.questions, self._spending = hooks, Questions(), spending
-        self.run: RunInfo | None = None
-        """The run, once it has begun."""
+        self.run: RunInfo | None = None  # the run, once it has begun
         asking, counting, calls = (
             hooks.implementations(f"agentfw_{name}") for name in ("request", "answered", "before_call")
         )
         self._asks = bool(asking or counting)
-        self.before_call = self._before_call if calls else None
-        """What decides on tool calls. None if no hook does."""
-        self.records = bool(hooks.implementations("agentfw_record"))
-        """Whether a hook changes what is recorded. Then nothing else keeps what was said."""
-        self.record = self._record if self.records else None
-        """What makes the record of an episode, or of the news of a session. None if no hook does."""
+        self.before_call = self._before_call if calls else None  # what decides on tool calls. None if no hook does
+        self.records = bool(hooks.implementations("agentfw_record"))  # if so, nothing else keeps what was said
+        self.record = self._record if self.records else None  # of an episode, or of the news of a session
         self.reads = bool(calls) or any(getattr(each.plugin, "changes_requests", True) for each in asking)
         """Whether requests have to be read, and can't be passed on as they are."""
 
@@ -185,6 +265,10 @@ class _Asked(Layer):
     def __init__(self, policy: Policy, decisions: Decisions, name: str) -> None:
         self.inside, self._decisions, self._name = policy, decisions, name
         self.take_attributes(policy)
+        innermost: Any = policy
+        while isinstance(innermost, Layer):
+            innermost = innermost.inside
+        self._innermost: Policy = innermost
 
     async def later(self, call: Crossing, given: tuple[Any, ...]) -> Any:
         forwarded = given[-1] if given and isinstance(given[-1], Forwarded) else None
@@ -204,7 +288,7 @@ class _Asked(Layer):
         def most() -> Usage:
             sampled = request.sampling.max_tokens or _LONGEST
             prompt = 2 * _tokens_in(request) if forwarded is None else len(forwarded.raw) // 2  # pictures, too
-            return self._policy().priced(Usage(prompt, 0, sampled), *models)
+            return self._innermost.priced(Usage(prompt, 0, sampled), *models)
 
         try:
             model = next(iter(models), self._name)
@@ -225,18 +309,11 @@ class _Asked(Layer):
             generation.hooks = (*generation.hooks, *did)
         return found
 
-    def _policy(self) -> Policy:
-        innermost = self.inside
-        while isinstance(innermost, Layer):
-            innermost = innermost.inside
-        assert isinstance(innermost, Policy)
-        return innermost
-
     def _told(
         self, request: Request, generations: Sequence[Generation], said: list[str], models: list[str], *, spent: bool
     ) -> None:
         """Tell what a request took, which is estimated where nobody has counted it."""
-        usage, policy = Usage.total(one.usage for one in generations), self._policy()
+        usage, policy = Usage.total(one.usage for one in generations), self._innermost
         counted = bool(generations) and usage.tokens is not None
         repeated = bool(generations) and all(one.repeated for one in generations)
         unread = policy.is_program or not request.messages  # it has no tokens, or no conversation
@@ -260,3 +337,14 @@ def _tokens_in(request: Request) -> int:
 
 def _tokens(text: str) -> int:
     return -(-len(text.encode("utf-8", "replace")) // 4)
+
+
+def decisions(episode: Episode, turn: Turn) -> list[str]:
+    """What hooks decided about a turn and its calls."""
+    calls = {call.id for call in turn.calls}
+    found = []
+    for name, data in ((event.name, event.data) for event in episode.events if event.kind == "hook"):
+        if data.get("turn") == turn.index or data.get("call") in calls:
+            more = "".join(f": {data[key]}" for key in ("name", "text") if key in data)
+            found.append(f"[{name} {data['did']}{more}]")
+    return found

@@ -3,6 +3,9 @@
 Each step can be repeated: episodes that are on disk are not played again, and an update is not complete until the state
 file says so. Two tasks share the work of a training: one plays rollouts, the other learns from them, publishes and
 evaluates. With `staleness` 0 they take turns. With S, the first is up to S updates ahead of the second.
+
+The tasks of each update depend only on the seed and the number of the update, so a resumed training doesn't need to
+store a position in the data.
 """
 
 from __future__ import annotations
@@ -19,20 +22,19 @@ from pathlib import Path
 from typing import Any
 
 from ..episode import Task
+from ..errors import UsageError
 from ..learner import Update
 from ..optimizer import Scored
 from ..seeds import Seeds
 from .assembly import Assembly
-from .learning.curriculum import Curriculum, QueryCurriculum, in_groups
 from .learning.update import Learning, TurnChecks
 from .observers import Observer, combined_observer
-from .play import Plan, Play, learn_again, side_by_side
-from .records.damage import marks_of, read_state, require_whole
+from .play import Plan, Play, side_by_side
 from .records.folder import RunFolder
 from .records.journal import make_folder, sync, write_whole
-from .records.play_records import Records, kept_updates
+from .records.play_records import Records, kept_updates, marks_of, read_state, require_whole
 from .records.summary import intervals, means
-from .results.transcript import call_in_words
+from .results.run_charts import call_in_words
 from .spec.weights import Progress
 
 _ROUNDING = 1e-12  # relative difference below which rewards count as equal
@@ -51,9 +53,6 @@ def sampled_answers(groups: Sequence[Sequence[Scored]]) -> list[dict[str, Any]]:
         text = text if len(text) <= _LONGEST else text[:_LONGEST] + " ..."
         samples.append({"which": which, "episode": one.episode.id, "reward": one.reward, "answer": text})
     return samples
-
-
-Further = Callable[[Play], list[Task]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +74,10 @@ class Execution:
         self.planned = folder.updates_at_first if self.spec.planned_updates else 0
         """The updates of the first plan. Those that were added later repeat its tasks, with its last weights."""
         self.seeds = Seeds(self.spec.seed).child("policy")
-        self.seconds: dict[str, float] = {}
-        """Duration of each phase since the last completed update."""
-        self.versions: dict[int, str] = {}
-        """The policy's version after each update, in order."""
-        self._room = asyncio.Semaphore(self.spec.staleness)
-        """How many more rollouts may be begun. One more when the learner is ready."""
-        self._measured = asyncio.Event()
-        """Set when the evaluation that a training begins with is complete."""
+        self.seconds: dict[str, float] = {}  # duration of each phase since the last completed update
+        self.versions: dict[int, str] = {}  # the policy's version after each update, in order
+        self._room = asyncio.Semaphore(self.spec.staleness)  # for rollouts to begin. One more when the learner is ready
+        self._measured = asyncio.Event()  # set when the evaluation that a training begins with is complete
         self._played: asyncio.Queue[Rollouts] = asyncio.Queue()
 
     async def finish(self) -> None:
@@ -138,12 +133,12 @@ class Execution:
         self._forget()
         if self.spec.memories_learn:
             for number in range(1, self.state.update + 1):
-                await learn_again(self.assembly, self.folder.rollouts(number))
+                for episode, record in self.folder.rollouts(number).replay():
+                    if record is not None:
+                        await self.assembly.learn(episode, float(record["reward"]))
         await learning.proof.begin(self.folder.evaluation(0))
         if self.state.version:
             await learning.publish(Update(self.state.version, self.folder.path / self.state.adapter))
-
-    # -- one update ----------------------------------------------------------------------------------------------------
 
     async def _update(self, learning: Learning, rollouts: Rollouts) -> None:
         """Learn, publish. The update is complete when the state is on disk."""
@@ -264,8 +259,6 @@ class Execution:
             figures["age"] = behind / max(1, len(turns))
         return Rollouts(groups, figures, speed, seconds)
 
-    # -- evaluation ----------------------------------------------------------------------------------------------------
-
     async def _evaluate(self) -> None:
         """Play the evaluation if it is due and not complete yet."""
         number, spec, updates = self.state.update, self.spec, self.spec.planned_updates
@@ -285,9 +278,9 @@ class Execution:
             play = await self._play(plan, self.folder.evaluation(number), checks)
         self.observer.evaluated(number, intervals(play.records.metrics()))
 
-    # -- both ----------------------------------------------------------------------------------------------------------
-
-    async def _play(self, plan: Plan, records: Records, checks: TurnChecks, further: Further | None = None) -> Play:
+    async def _play(
+        self, plan: Plan, records: Records, checks: TurnChecks, further: Callable[[Play], list[Task]] = lambda play: []
+    ) -> Play:
         """Play what is missing of a plan, and what `further` asks for when its groups are scored."""
         make_folder(records.path)
         with records.journal("episodes") as episodes, records.journal("metrics") as metrics:
@@ -295,14 +288,13 @@ class Execution:
             await play.recover()
             self.observer.plays(*play.progress)
             await play.all()
-            while further is not None and (tasks := further(play)):
+            while tasks := further(play):
                 play.extend(tasks)
                 self.observer.plays(*play.progress)
                 await play.all()
         return play
 
     def _place(self, update: Update) -> str:
-        """Where a version is, below the run's folder."""
         return update.adapter.resolve().relative_to(self.folder.path.resolve()).as_posix()
 
     def _home(self, number: int) -> Path:
@@ -326,3 +318,92 @@ def curriculum(assembly: Assembly, updates: int) -> Curriculum:
     if spec.groups == "query":
         return QueryCurriculum(tasks, spec.tasks, seeds, samples=spec.samples, updates=updates)
     return Curriculum(tasks, spec.tasks, seeds, updates=updates)
+
+
+def in_groups(tasks: Sequence[Task], samples: int, *, first: int = 0) -> list[Task]:
+    """Each task `samples` times, side by side; the samples are numbered from `first`."""
+    return [replace(task, sample=sample) for task in tasks for sample in range(first, first + samples)]
+
+
+class Curriculum:
+    """Passes over the tasks, each in its own random order. Tasks that don't fill an update are skipped in that pass."""
+
+    def __init__(self, tasks: Sequence[Task], size: int, seeds: Seeds, *, updates: int) -> None:
+        if len(tasks) < size:
+            raise UsageError(
+                f"an update needs {size} tasks, but the split has {len(tasks)}",
+                fix=f"write {size - len(tasks)} more, or make an update smaller: --set tasks={len(tasks)}",
+            )
+        self.tasks, self.size, self.seeds, self.updates = tasks, size, seeds, updates
+        self._updates_of_a_pass = len(tasks) // size
+
+    def of(self, update: int) -> list[Task]:
+        """The tasks of an update. Updates count from 1."""
+        place = (update - 1) % self._updates_of_a_pass
+        order = list(self.tasks)
+        self.seeds.random("pass", self.pass_of(update)).shuffle(order)
+        return sorted(order[place * self.size : (place + 1) * self.size], key=lambda task: task.index)
+
+    def planned(self, update: int, samples: int) -> list[Task]:
+        """The tasks of an update as they are played: each `samples` times.
+
+        Tasks that are repeated in a later pass get further samples. Episode ids stay unique, so that memories can tell
+        the episodes apart.
+        """
+        return in_groups(self.of(update), samples, first=self.pass_of(update) * samples)
+
+    def pass_of(self, update: int) -> int:
+        """The pass over the tasks that an update belongs to. Passes count from 0."""
+        return (update - 1) // self._updates_of_a_pass
+
+    def further(self, update: int, start: int, count: int, samples: int) -> list[Task]:
+        """Groups in place of those that say nothing, from the `start`-th on: other tasks first, then any again.
+
+        Their samples have numbers that no other episode of the training has.
+        """
+        planned = {task.index for task in self.of(update)}
+        order = list(self.tasks)
+        self.seeds.random("further", update).shuffle(order)
+        order.sort(key=lambda task: task.index in planned)  # stable: the order among the others stays random
+        found: list[Task] = []
+        for place in range(start, start + count):
+            block = self.pass_of(self.updates) + update + self.updates * (place // len(order))
+            found += in_groups([order[place % len(order)]], samples, first=block * samples)
+        return found
+
+
+class QueryCurriculum(Curriculum):
+    """Passes over the queries, each in its own random order and with users of its own."""
+
+    def __init__(self, tasks: Sequence[Task], size: int, seeds: Seeds, *, samples: int, updates: int) -> None:
+        super().__init__(tasks, size, seeds, updates=updates)
+        self.samples = samples
+        self._by_query: dict[str, dict[str, list[Task]]] = {}  # the tasks of each query by user
+        for task in tasks:
+            if task.query:
+                self._by_query.setdefault(task.query, {}).setdefault(task.user, []).append(task)
+        self._queries = sorted(query for query, users in self._by_query.items() if len(users) >= samples)
+        wanted = size // samples
+        if len(self._queries) < wanted:
+            raise UsageError(
+                f"an update needs {wanted} queries that {samples} users have, but the first {len(tasks):,} tasks "
+                f"have {len(self._queries)}",
+                fix="--set groups=task, fewer tasks or samples, or an environment that names the query of its tasks",
+            )
+
+    def of(self, update: int) -> list[Task]:
+        """The tasks of an update, group by group. They carry the number of their group."""
+        generator = self.seeds.random("queries", update)
+        tasks: list[Task] = []
+        for group, query in enumerate(generator.sample(self._queries, self.size // self.samples)):
+            users = generator.sample(sorted(self._by_query[query]), self.samples)
+            tasks += [replace(generator.choice(self._by_query[query][user]), group=group) for user in users]
+        return tasks
+
+    def planned(self, update: int, samples: int) -> list[Task]:
+        """The tasks of an update, each once. The number of the update keeps the ids of its episodes unique."""
+        return [replace(task, sample=update) for task in self.of(update)]
+
+    def further(self, update: int, start: int, count: int, samples: int) -> list[Task]:
+        """Nothing: a group that says nothing isn't replaced by another query."""
+        return []

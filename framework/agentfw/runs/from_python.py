@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import importlib
 import json
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from html import escape
@@ -34,18 +35,16 @@ from ..errors import AgentfwError, UsageError
 from ..host import Host, runs_directory
 from ..host.plugin_loading import end_reading
 from ..report.statistics import Interval
-from .records.figure_table import figure_title, in_order
+from .records.figure_table import EPISODE_FIGURES, figure_title, in_order
 from .records.folder import RunFolder, find_run
 from .records.journal import make_folder, write_whole
 from .records.summary import Summary, beside
 from .results.run_charts import curve
 from .results.run_report import write_report
-from .results.transcript import frame
 from .run import Run
 from .spec.resolution import checked_spec
 from .spec.run_spec import COMPONENTS, SINGULAR
 from .spec.start import (
-    SpecValues,
     Start,
     check_training,
     chosen_values,
@@ -55,8 +54,7 @@ from .spec.start import (
     start_of_training,
 )
 
-One = str | object
-"""The name of a component; or the component itself, its class, or a function that it is made of."""
+One = str | object  # the name of a component; or the component itself, its class, or a function that it is made of
 Several = One | Sequence[One]
 Tasks = Path | str | Iterable[Mapping[str, Any]]
 Job = TypeVar("Job")
@@ -90,7 +88,14 @@ class RunResult:
 
     def frame(self, rows: Literal["episodes", "turns"] = "episodes") -> Any:
         """The episodes, or their turns, as a DataFrame of pandas, or of polars if only that is installed."""
-        return frame(self.folder, rows)
+        found = list(_turns(self.folder) if rows == "turns" else _episodes(self.folder))
+        for name in ("pandas", "polars"):
+            try:
+                library = importlib.import_module(name)
+            except ImportError:
+                continue
+            return library.DataFrame(found)
+        raise UsageError("a table needs pandas or polars, and neither is installed", fix="pip install pandas")
 
     def to_record(self) -> dict[str, Any]:
         """Everything about the run as plain values, as `agentfw run --json` prints it."""
@@ -125,15 +130,49 @@ class RunResult:
         return ["", *(self.folder.columns.get(name, figure_title(name, self.folder)) for name in names)], rows
 
 
+def _episodes(folder: RunFolder) -> Iterator[dict[str, Any]]:
+    for record in folder.metrics():
+        yield {
+            "episode": record["episode"],
+            "task": record["task"],
+            "user": record["user"],
+            **{name: figure.of(record) for name, figure in EPISODE_FIGURES.items()},
+            **record["outcome"],
+            "finish": record["finish"],
+        }
+
+
+def _turns(folder: RunFolder) -> Iterator[dict[str, Any]]:
+    for episode in folder.episodes():
+        failed = episode.failed_calls
+        for turn in episode.turns:
+            yield {
+                "episode": episode.id,
+                "turn": turn.index,
+                "round": turn.round,
+                "started": turn.started,
+                "ended": turn.ended,
+                "text": turn.text,
+                "calls": json.dumps([[call.name, dict(call.arguments)] for call in turn.calls], ensure_ascii=False),
+                "failed_calls": sum(call.id in failed for call in turn.calls),
+                "failures": len(turn.failures),
+                "tokens": turn.count,
+                "logprob": sum(turn.logprobs) / len(turn.logprobs) if turn.logprobs else None,
+                "version": turn.version,
+                "finish": turn.finish,
+            }
+
+
 def _played(
     start: Start,
-    check: Callable[[SpecValues], None],
     environment: str | None,
     spec: Path | str | None,
     settings: Mapping[str, Any] | None,
     chosen: Mapping[str, Any],
     runs: Path,
     host: Host | None,
+    *,
+    is_training: bool,
 ) -> RunResult:
     """Run what was chosen to its end, and write the report. Objects and functions become components of the host."""
     file = None if spec is None else Path(spec).absolute()  # before plugins are imported, which may change the folder
@@ -146,7 +185,10 @@ def _played(
             options[key] = tuple(names) if key in SINGULAR else names[0]
     assignments = nested((key.split("."), value) for key, value in (settings or {}).items())
     values = chosen_values(host, start, environment, file, runs=runs, options=options, assignments=assignments)
-    check(values)
+    if is_training:
+        check_training(values)
+    elif values.get("optimizer") is not None:
+        raise UsageError("this spec has an optimizer, so it is a training", fix="agentfw.train(...)")
     with naming_layers(values):
         made = Run.create(checked_spec(values, host), host, runs)
 
@@ -163,11 +205,6 @@ def _played(
             thread.submit(lambda: asyncio.run(main())).result()
     write_report(made.folder)
     return RunResult(made.folder)
-
-
-def _check_no_training(values: SpecValues) -> None:
-    if values.get("optimizer") is not None:
-        raise UsageError("this spec has an optimizer, so it is a training", fix="agentfw.train(...)")
 
 
 def run(
@@ -202,7 +239,7 @@ def run(
     chosen = {"model": model, "policy": policy, "interface": interface, "episodes": episodes, "seed": seed, **lists}
     root = runs_directory(runs)
     environment = _environment(environment, tasks, root)
-    return _played(start_of_run, _check_no_training, environment, spec, settings, chosen, root, host)
+    return _played(start_of_run, environment, spec, settings, chosen, root, host, is_training=False)
 
 
 def train(
@@ -243,7 +280,7 @@ def train(
     chosen |= {"memories": memory, "tools": tool, "rewards": reward, "trackers": tracker}
     figures = {"interface": interface, "updates": updates, "seed": seed}
     environment = _environment(environment, tasks, root)
-    return _played(start, check_training, environment, spec, settings, chosen | figures, root, host)
+    return _played(start, environment, spec, settings, chosen | figures, root, host, is_training=True)
 
 
 def load(name: str = "last", *, runs: Path | str | None = None) -> RunResult:

@@ -22,8 +22,7 @@ from .records.journal import Journal
 logger = logging.getLogger(__name__)
 
 _AGAIN = 2.0  # seconds until a memory whose store failed is told again
-_AT_ONCE = 4
-"""Number of users who are heard at the same time. Whoever waits for a recollection waits for no more than these."""
+_AT_ONCE = 4  # number of users who are heard at the same time: whoever waits for a recollection waits for no more
 
 
 class Hearing:
@@ -32,10 +31,9 @@ class Hearing:
     def __init__(
         self, memories: Sequence[GuardedMemory], journal: Journal, run: str, lines: Iterable[dict[str, Any]]
     ) -> None:
-        """`lines` are those of the journal."""
         self._memories, self._journal, self._run = memories, journal, run
+        # The last session of each user that nothing is learned from, because they were forgotten after it began.
         self._heard, self.forgotten = set[str](), dict[str, int]()
-        """The last session of each user that nothing is learned from, because they were forgotten after it began."""
         self._forgotten_at = dict[str, float]()
         for line in lines:
             if "heard" in line:
@@ -46,8 +44,7 @@ class Hearing:
         self._waiting = dict[str, deque[Saying]]()
         self._workers = dict[str, asyncio.Task[None]]()
         self._places = asyncio.Semaphore(_AT_ONCE)
-        self.failed = set[str]()
-        """Users who said something that a memory couldn't hear."""
+        self.failed = set[str]()  # users who said something that a memory couldn't hear
         self._problem = ""  # what was told last, so that it is told once
 
     @property
@@ -78,7 +75,6 @@ class Hearing:
             self._workers[user] = asyncio.create_task(self._hear(user))
 
     def leave(self, episode: Episode) -> None:
-        """Nothing more will be said in a session here."""
         self._taken.pop(episode.id, None)
 
     def lacks(self, episode: str, line: Mapping[str, Any]) -> bool:
@@ -151,8 +147,7 @@ class Hearing:
             logger.warning("what a user said was not learned: %s; %s", error, then)
 
 
-def _ids(first: str, texts: int) -> list[str]:
-    """What the texts of a message are called."""
+def _ids(first: str, texts: int) -> list[str]:  # of the texts of a message
     return [first, *(f"{first}.{number}" for number in range(1, texts))]
 
 

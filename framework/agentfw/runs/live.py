@@ -3,13 +3,8 @@
 It has no plan and no end. What is asked is written before the policy is, and what was answered is on disk before the
 answer is given away: `turns.jsonl` gets a line for each question and each turn, and the whole episode goes to
 `episodes.jsonl` when its session ends. It is then scored, and the memories learn from it if its user is known and gave
-feedback or asked to remember something.
-
-Each answer in progress has a file below `streams/`, so that the next process knows after a kill what was streamed.
-These files are not flushed: they survive the end of the process, not a power cut.
-
-On a full disk nothing more is answered, until there is room again. Then the sessions go on from what is on disk: an
-answer that couldn't be recorded was refused, so it isn't kept either.
+feedback or asked to remember something. On a full disk nothing more is answered, until there is room again. Then the
+sessions go on from what is on disk: an answer that couldn't be recorded was refused, so it isn't kept either.
 """
 
 from __future__ import annotations
@@ -57,7 +52,7 @@ _AGAIN = 2.0  # seconds between two attempts to record something on a disk that 
 
 
 class Streams:
-    """The files of one run."""
+    """A file for each answer in progress: after a kill the next process knows what was streamed. None is flushed."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "streams"
@@ -133,17 +128,13 @@ class LiveRun:
     def __init__(self, folder: RunFolder, assembly: Assembly, about: Mapping[str, Any] | None = None) -> None:
         """`about` is what run.json says from now on, if a run of other options is continued."""
         self.folder, self.assembly, self._about = folder, assembly, about
-        self.sessions: dict[str, Session] = {}
-        """The sessions in progress, by name."""
-        self.ended: dict[str, EndedSession] = {}
-        """Sessions that have ended, by name."""
+        self.sessions: dict[str, Session] = {}  # the sessions in progress, by name
+        self.ended: dict[str, EndedSession] = {}  # sessions that have ended, by name
         self._seeds = Seeds(assembly.spec.seed).child("sessions")
         self._learning = asyncio.Lock()
         self._failure: StorageError | None = None
-        self._on_disk: dict[str, tuple[int, int, int, int]] = {}
-        """How much of each session in progress was acknowledged."""
-        self._replaced = WeakSet[Session]()
-        """Sessions of which something couldn't be recorded. Others go on in their place."""
+        self._on_disk: dict[str, tuple[int, int, int, int]] = {}  # how much of each session was acknowledged
+        self._replaced = WeakSet[Session]()  # of which something couldn't be recorded: others go on in their place
         self._waiting: list[Episode] = []  # episodes that have ended and couldn't be scored yet
         self._last = -1  # the highest number of a session
 
@@ -192,8 +183,10 @@ class LiveRun:
             self._tracking = Tracking(self.info, self.assembly.trackers, notes)
             self._observer = combined_observer(HookCalls(self.info, decisions.hooks), self._tracking)
             self._streams = Streams(self.folder.path)
+            open_journal: Callable[[Path], Journal] = Journal.open if self.keeps else NoJournal
+            paths = [self.folder.path / f"{name}.jsonl" for name in (_TURNS, "episodes", "metrics", _HEARD)]
             # Opening one reads it to its end, which may take long.
-            opened = [asyncio.to_thread(self._journal, name) for name in (_TURNS, "episodes", "metrics", _HEARD)]
+            opened = (asyncio.to_thread(open_journal, path) for path in paths)
             self._journals = self._turns, episodes, metrics, heard = await asyncio.gather(*opened)
             memories = self.assembly.memories if spec.memories_learn else ()
             lines = await asyncio.to_thread(lambda: list(read_journal(heard.path))) if self.keeps else []
@@ -339,11 +332,9 @@ class LiveRun:
             return
         self._replaced.add(session)
         episode = first_part(session.episode, before)
-        replacement = self._session(episode.task)
-        replacement.restore(episode)
         # Some of what comes after it may be on disk, so it is written as a whole.
         await self._turns.commit({**episode.to_record(), _WHOLE: True})
-        self.sessions[session.name] = replacement
+        self._restored(episode)
 
     async def conclude(self, session: Session, finish: str = "ended") -> float:
         """End a session: store it, score it and learn from it. Returns its reward."""
@@ -373,11 +364,21 @@ class LiveRun:
 
     async def correct(self, user: str, item: str, text: str) -> Remembered:
         """Replace an item of a user in the memory that has it."""
-        return await self._of_item(user, item, lambda memory: memory.correct(user, item, text))
+        return await self._changed(user, item, lambda memory: memory.correct(user, item, text))
 
     async def forget_one(self, user: str, item: str) -> None:
         """Delete an item of a user from the memory that has it."""
-        await self._of_item(user, item, lambda memory: memory.forget_one(user, item))
+        await self._changed(user, item, lambda memory: memory.forget_one(user, item))
+
+    async def _changed(self, user: str, item: str, change: Callable[[Memory], Awaitable[Answer]]) -> Answer:
+        for memory in self._shown_memories():
+            try:
+                found = await change(memory)
+            except UnknownNameError:
+                continue
+            await self._forget_recalled(user)
+            return found
+        raise UnknownNameError("remembered item", item, [], fix="ask for the list of them again")
 
     async def forget(self, user: str) -> dict[str, int]:
         """Delete what the memories know of a user, and learn nothing again that was said so far. Returns how much."""
@@ -396,16 +397,6 @@ class LiveRun:
         # One that can't be asked says so itself.
         shown = [memory for memory in self.assembly.memories if memory.overrides("remembered")]
         return shown or self.assembly.memories[:1]
-
-    async def _of_item(self, user: str, item: str, change: Callable[[Memory], Awaitable[Answer]]) -> Answer:
-        for memory in self._shown_memories():
-            try:
-                found = await change(memory)
-            except UnknownNameError:
-                continue
-            await self._forget_recalled(user)
-            return found
-        raise UnknownNameError("remembered item", item, [], fix="ask for the list of them again")
 
     async def _forget_recalled(self, user: str, *, note: bool = False) -> None:
         for session in [each for each in self.sessions.values() if each.episode.task.user == user]:
@@ -451,9 +442,6 @@ class LiveRun:
         for memory in self.assembly.memories:
             await memory.learn(episode, reward)
 
-    def _journal(self, name: str) -> Journal:
-        return self.folder.journal(name) if self.keeps else NoJournal(self.folder.path / f"{name}.jsonl")
-
     async def _recover(self, records: Records) -> None:
         left = await asyncio.to_thread(_Left, records, self.hearing, learns=bool(self.assembly.memories))
         self._play.concluded, self.ended = set(left.rewards), left.ended
@@ -492,8 +480,7 @@ class _Left:
         lines = {str(line["episode"]): line for line in records.concluded()}
         self.rewards = {name: float(line["reward"]) for name, line in lines.items()}
         usage, judged = total_usage(lines.values())
-        self.waiting: list[Episode] = []
-        """What was stored and not scored."""
+        self.waiting: list[Episode] = []  # what was stored and not scored
         told: dict[str, Episode] = {}
         failed = {line["episode"] for line in records.failed()}
         self.ended_episodes = set[str]()
@@ -509,8 +496,8 @@ class _Left:
             text = f"{records.path}/episodes.jsonl lacks episode {min(missing)}, which metrics.jsonl contains"
             raise RunFolderError(text, fix="restore both from a backup, or start a new run")
         self.usage = usage, judged
+        # What the memories learned from, in their order. Those that keep nothing on disk get it back.
         self.learned = [(told[name], reward) for name, reward in self.rewards.items() if name in told]
-        """What the memories learned from, in their order. Those that keep nothing on disk get it back."""
         self.going_on: dict[str, Episode] = {}
         self.ended: dict[str, EndedSession] = {}
         self.last, unheard = -1, set[str]()
@@ -557,5 +544,4 @@ def _who_answers(spec: Mapping[str, Any], now: RunSpec) -> tuple[Any, ...]:
 
 
 def _place(cut: Mapping[str, Any]) -> tuple[float, tuple[int, ...]]:
-    """Identifies a cut-off answer within its session."""
     return cut["started"], tuple(cut["shown"])

@@ -103,8 +103,6 @@ def _tell(listening: Sequence[Callable[..., object]], *news: object) -> None:
 
 
 class HookCalls(Observer):
-    """Forwards the events of a run to plugins."""
-
     def __init__(self, run: RunInfo, hooks: HookManager) -> None:
         self.run, self.hooks = run, hooks
 

@@ -68,8 +68,7 @@ Found = TypeVar("Found")
 
 _FATAL = (UsageError, StorageError, MissingExtraError, QuotaEndedError, BudgetSpentError)
 """Errors that no other episode can be spared."""
-_PAUSE = 0.5
-"""Seconds before the first repetition. Each further pause is twice as long."""
+_PAUSE = 0.5  # seconds before the first repetition. Each further pause is twice as long
 
 
 def _grouped(tasks: Sequence[Task]) -> list[list[Task]]:
@@ -78,15 +77,7 @@ def _grouped(tasks: Sequence[Task]) -> list[list[Task]]:
     return [list(group) for _, group in by_group]
 
 
-async def learn_again(assembly: Assembly, records: Records) -> None:
-    for episode, line in records.replay():
-        if line is not None:
-            await _learn(assembly, episode, float(line["reward"]))
-
-
 class Play:
-    """The progress of one plan."""
-
     def __init__(
         self, assembly: Assembly, plan: Plan, records: Records, episodes: Journal, metrics: Journal, observer: Observer
     ) -> None:
@@ -94,24 +85,19 @@ class Play:
         self.records, self.episodes, self.metrics, self.observer = records, episodes, metrics, observer
         self.groups = _grouped(plan.tasks)
         self.concluded: set[str] = set()
-        self.played: dict[str, Episode] = {}
-        """The episodes on disk whose groups aren't concluded. The others needn't be kept."""
-        self.sources: dict[str, str] = {}
-        """The reward model that each component came from."""
-        self.scored: dict[str, Scored] = {}
-        """The concluded episodes, if the plan retains them."""
+        self.played: dict[str, Episode] = {}  # episodes on disk whose groups aren't concluded: others needn't be kept
+        self.sources: dict[str, str] = {}  # the reward model that each component came from
+        self.scored: dict[str, Scored] = {}  # the concluded episodes, if the plan retains them
         self.failures: dict[str, Mapping[str, Any]] = {str(line["episode"]): line for line in records.failed()}
         """The episodes that were left out, with their lines of failed.jsonl."""
         self._errors: list[AgentfwError] = []
         self._replaceable = max(map(len, self.groups), default=0) if plan.retains and self.spec.max_failed else 0
         """Number of episodes that are scored together, where another group can take their place."""
         self.room = asyncio.Semaphore(self.spec.concurrency)
-        self._complaint: Exception | None = None
-        """What an observer or a hook has raised that concerns the run, and not the episode that it was raised in."""
+        self._complaint: Exception | None = None  # of an observer or a hook, which concerns the run and no episode
 
     @property
     def progress(self) -> tuple[int, int]:
-        """How many episodes there are to play, and how many of them are done."""
         tasks = [task.id for group in self.groups for task in group]
         return len(tasks), sum(name in self.concluded or name in self.failures for name in tasks)
 
@@ -132,7 +118,8 @@ class Play:
             if line is None:
                 self.assembly.spending.count(episode.usage)  # what was scored is counted by its line
             else:
-                await self._learn(episode, float(line["reward"]))
+                if self.plan.learns:
+                    await self.assembly.learn(episode, float(line["reward"]))
                 self._retain(episode, line)
 
     async def all(self) -> None:
@@ -293,7 +280,8 @@ class Play:
         for score, weight in zip(scores, weights, strict=True):
             rounds[score.round].append(weight * score.value)
         reward = math.fsum(map(math.fsum, rounds.values())) if self.assembly.rewards else episode.utility
-        await self._learn(episode, reward)
+        if self.plan.learns:
+            await self.assembly.learn(episode, reward)
         record: dict[str, Any] = {
             "episode": episode.id,
             "task": f"{episode.task.user}/{episode.task.seed}/{episode.task.index}/{episode.task.sample}",
@@ -335,17 +323,6 @@ class Play:
                 for component, track, value, number, turn, weight in record["scores"]
             )
             self.scored[episode.id] = Scored(episode, scores, float(record["reward"]))
-
-    async def _learn(self, episode: Episode, reward: float) -> None:
-        if self.plan.learns:
-            await _learn(self.assembly, episode, reward)
-
-
-async def _learn(assembly: Assembly, episode: Episode, reward: float) -> None:
-    for memory in assembly.memories:
-        await memory.learn(episode, reward)
-    for model in assembly.rewards.values():
-        await model.learn(episode)
 
 
 async def side_by_side(jobs: Iterable[Coroutine[Any, Any, None]]) -> None:

@@ -26,16 +26,7 @@ from .records.folder import RunFolder
 from .records.journal import sealed, write_whole
 from .records.package import pack
 from .records.summary import Summary, summarize, total_usage
-from .spec.resolution import (
-    as_given,
-    changed_record,
-    in_force,
-    modules_needed,
-    refuse_changed,
-    resolve,
-    resolve_again,
-    segment_of,
-)
+from .spec.resolution import as_given, in_force, modules_needed, refuse_changed, resolve, resolve_again, segment_of
 from .spec.run_spec import RunSpec
 
 
@@ -76,10 +67,9 @@ class Run:
     ) -> Run:
         """Open an existing run. A missing plugin is an error. A plugin that has changed since then is noted.
 
-        If that is its world, a reward or its policy, it is an error, unless `with_changed` says to go on with it.
-
-        `changes` are settings as nested tables: the secrets that run.json doesn't contain (`missing_secrets` lists
-        them), and settings that can't change results. They are kept for the next time.
+        A changed world, reward or policy is an error, unless `with_changed`. `changes` are settings as nested tables:
+        the secrets that run.json doesn't contain (`missing_secrets` lists them), and what can't change results. They
+        are kept for the next time.
         """
         spec = resolve_again(folder.about, host, f"{folder.path}/run.json", changes or {})
         run = cls(folder, spec, host, changed=bool(changes))
@@ -105,7 +95,9 @@ class Run:
             if self._changed:
                 # In this order: a run that is killed in between is unfinished, and neither done nor without its plan.
                 (self.folder.path / "summary.json").unlink(missing_ok=True)
-                self.folder.rewrite(changed_record(self.folder.about, self.spec))
+                now = {"spec": as_given(self.spec), "settings": in_force(self.spec)}
+                before = {"began_with": self.folder.about.get("began_with", self.folder.about["spec"])}
+                self.folder.rewrite({**self.folder.about, "updates": self.spec.planned_updates, **now, **before})
             self.folder.note_segment(segment_of(self.spec, self.host))
             assembly, self._assembly = self._assembly or assemble(self.spec, self.host), None
             with watched(self.spec.deadline, give_up), struck_logs():

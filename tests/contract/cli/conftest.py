@@ -17,7 +17,7 @@ __all__ = ["agentfw", "install", "quick"]
 @pytest.fixture
 def later() -> Callable[[], None]:
     """Files of plugins are read once by a process. After this call they are read again, as a later process does."""
-    from agentfw.host.origin import digest_of_files, origin_of
+    from agentfw.runs.records.package import digest_of_files, origin_of
 
     def forget() -> None:
         origin_of.cache_clear()

@@ -24,8 +24,8 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple
 
 import numpy
 
@@ -37,33 +37,23 @@ from ..records.play_records import Records
 SLIGHT = 0.1
 """Maximum difference between sampler and trainer, in nats per token, where the loss needs the probabilities with which
 tokens were sampled. 16 against 32 bits are below a third of it, 4 against 16 bits above."""
-ROUGH = 0.5
-"""The same where it doesn't: only another model, or other tokens, are further away."""
+ROUGH = 0.5  # the same where it doesn't: only another model, or other tokens, are further away
 _FINE = 2.5e-5  # numerical difference in nats that is always tolerated: both sides compute in 32 bits
-_SAME = 1e-6
-"""Difference in nats that tells nothing apart: a token that is all but certain hardly changes with the weights."""
+_SAME = 1e-6  # difference in nats that tells nothing apart: tokens all but certain hardly change with the weights
 _ROUNDED = 0.1
 """Minimum noise as a share of what rounding changes: an error in each input of the model does more than typical noise.
 Right bf16 trainings had a share from nearly 0 (equal to the last bit) to 2, with a median of 0.3. With n
 uncertain tokens it is at least 1/n: what was measured with a few may be small by chance."""
-_EXPLAINED = 3.0
-"""How many times as far as rounding moves the learner's logprobs sampler and trainer may be apart."""
-_SPREAD = 2.0
-"""Tolerance factor between repeated measurements of many tokens. 1.6 was the maximum of right trainings."""
-_FEW = 5.0
-"""How much more is tolerated for few tokens that tell something: 1 + this / sqrt(tokens) times as much."""
-_CLEARLY, _MANY = 0.5, 64
-"""A version counts as served if it is nearer than this share of the distance to the others."""
-_RATHER = 0.7
-"""The same share with that many tokens: then chance doesn't bring a wrong version so much nearer than the right one."""
-_LUCKY = 12.0
-"""With one token, only a difference of this many times the noise names another version; with n tokens, of an nth."""
-_PROVEN = 0.25
-"""Threshold below which the served version counts as the newest: a share of its distance to the other versions."""
+_EXPLAINED = 3.0  # how many times as far as rounding moves the learner's logprobs sampler and trainer may be apart
+_SPREAD = 2.0  # tolerance factor between repeated measurements of many tokens. 1.6 was the maximum of right trainings
+_FEW = 5.0  # how much more is tolerated for few tokens that tell something: 1 + this / sqrt(tokens) times as much
+_CLEARLY, _MANY = 0.5, 64  # a version counts as served if it is nearer than this share of the distance to the others
+_RATHER = 0.7  # the same with that many tokens: chance doesn't bring a wrong version so much nearer than the right one
+_LUCKY = 12.0  # with n tokens, only a difference of an nth of this many times the noise names another version
+_PROVEN = 0.25  # below this share of its distance to the other versions, the served one counts as the newest
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(NamedTuple):
     prompt_ids: tuple[int, ...]
     token_ids: tuple[int, ...]
 
@@ -109,20 +99,31 @@ def check(
     """
     now = _checked(served, trained)
     new, old, before = (_checked(values, trained) for values in (trained, base, previous))
-    away, count = size(now - new), _telling(new)
+    away, from_base, from_before = size(now - new), size(now - old), size(now - before)
+    count = _telling(new)
     limit = ROUGH if noise is None else _SPREAD * (1 + _FEW / math.sqrt(count)) * max(noise, _FINE)
+    near, far = sorted((from_base, from_before))
     clearly = _CLEARLY if count < _MANY else _RATHER
     lucky = away * count <= _LUCKY * (noise or 0.0)
-    fault = None if lucky else _mistaken(away, min(clearly * away, limit), now, old, before)
-    if fault is None and away > limit:
-        fault = AgentfwError(
+    if not lucky and away > _SAME and near <= min(clearly * away, limit):
+        if near > _CLEARLY * far and size(old - before) > 0:
+            raise AgentfwError(
+                "the policy serves its base model or the previous version, not the newest one; "
+                "on this probe the two can't be told apart",
+                fix="check that its publish method loads the given adapter",
+            )
+        if from_base <= from_before:
+            text = "the policy still serves its base model: the newest version is not in use"
+            raise AgentfwError(text, fix="check that its publish method loads the adapter, and that requests name it")
+        text = "the policy serves the previous version: its adapter is stale"
+        raise AgentfwError(text, fix="check that each version has a new name, and that requests name the newest")
+    if away > limit:
+        raise AgentfwError(
             f"policy and learner differ by {away:.2g} nats per token, more than numerical noise: the policy serves "
             "neither the newest version nor any other known one, perhaps a part of it, or applies it twice",
             fix="check that it loads the adapter for every module, onto the model that it was trained on and not onto "
             "one with a merged adapter, and that policy.model and learner.model are the same folder",
         )
-    if fault is not None:
-        raise fault
     apart = [distance for distance in (size(new - old), size(new - before)) if distance > 0]
     return bool(apart) and away <= _PROVEN * min(apart)
 
@@ -133,28 +134,7 @@ def _telling(logprobs: numpy.ndarray) -> float:
     return float(doubt.sum() ** 2 / (doubt**2).sum()) if doubt.any() else 1.0
 
 
-def _mistaken(
-    away: float, limit: float, now: numpy.ndarray, old: numpy.ndarray, before: numpy.ndarray
-) -> AgentfwError | None:
-    from_base, from_before = size(now - old), size(now - before)
-    near, far = sorted((from_base, from_before))
-    if away <= _SAME or near > limit:
-        return None
-    if near > _CLEARLY * far and size(old - before) > 0:
-        return AgentfwError(
-            "the policy serves its base model or the previous version, not the newest one; "
-            "on this probe the two can't be told apart",
-            fix="check that its publish method loads the given adapter",
-        )
-    if from_base <= from_before:
-        text = "the policy still serves its base model: the newest version is not in use"
-        return AgentfwError(text, fix="check that its publish method loads the adapter, and that requests name it")
-    text = "the policy serves the previous version: its adapter is stale"
-    return AgentfwError(text, fix="check that each version has a new name, and that requests name the newest")
-
-
 def _checked(values: Sequence[float], others: Sequence[float]) -> numpy.ndarray:
-    """The logprobs as an array, if they are valid."""
     if len(values) != len(others):
         raise AgentfwError(
             f"a probe has {len(values)} logprobs on one side and {len(others)} on the other",
@@ -176,8 +156,7 @@ _BEFORE = 16
 """Number of tokens before an answer that are computed with it. Weights show in any tokens, so neither side reads long
 prompts again after each update. Whether the two agree on these shows in what was sampled."""
 _MOST = 16  # maximum number of answers that are compared
-_ENOUGH = 96
-"""Number of compared tokens from which no further answer is added: half as many again as make one sure."""
+_ENOUGH = 96  # number of compared tokens from which no further answer is added: half as many again as make one sure
 _COMPUTED = 256  # maximum number of tokens that are computed, unless the first answer alone has more
 
 
@@ -191,10 +170,8 @@ class Proof:
     def __init__(self, policy: Policy, learner: Learner, most: float = ROUGH) -> None:
         self.policy, self.learner, self.most = policy, learner, most
         self.probes: Sequence[Probe] = ()
-        self._base = self._trained = Scores(())
-        """The learner's answers: without the adapter, and with the newest one."""
-        self._noise: float | None = None
-        """Difference between policy and learner before anything was learned. None if unknown."""
+        self._base = self._trained = Scores(())  # the learner's answers: without the adapter, and with the newest one
+        self._noise: float | None = None  # between policy and learner before anything was learned. None if unknown
 
     async def begin(self, records: Records) -> None:
         """Choose answers of the first evaluation. Every execution of the training finds them there."""
@@ -214,7 +191,7 @@ class Proof:
             if compared >= _ENOUGH or len(chosen) == _MOST:
                 break
         self.probes = chosen
-        if not self.probes:
+        if not chosen:
             return
         self._base = await self.learner(self.probes, True, True)
         self._trained = await self.learner(self.probes, False, False)
@@ -249,11 +226,9 @@ class Proof:
 
     @property
     def tolerance(self) -> float:
-        """How far sampler and trainer may be apart, in nats per token."""
         return tolerance(self._base.rounding, self.most)
 
     async def _served(self) -> list[Sequence[float]]:
         """The logprobs of the probes from each replica of the policy. Empty if one is unknown."""
-        asked = [(probe.prompt_ids, probe.token_ids) for probe in self.probes]
-        told = await asyncio.gather(*(policy.score(asked) for policy in self.policy.replicas()))
+        told = await asyncio.gather(*(policy.score(self.probes) for policy in self.policy.replicas()))
         return [[*chain(*some)] if all(some) else () for some in told]

@@ -93,8 +93,7 @@ Answer = TypeVar("Answer")
 
 IMPORTANCE_CAP, IMPORTANCE_MASK = 2.0, 1.5
 """Values of `Loss` where the optimizer names none: what differs slightly from the trainer is corrected."""
-ON_PURPOSE = 2.0
-"""Maximum difference between sampler and trainer in nats per token, where the optimizer is told to correct for it."""
+ON_PURPOSE = 2.0  # maximum difference, in nats per token, where the optimizer is told to correct for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,19 +102,13 @@ class Lesson:
 
     groups: Sequence[Sequence[Scored]]
     advantages: Sequence[Advantage]
-    metrics: Mapping[str, float]
-    """The optimizer's metrics of the whole batch."""
-    note: str
-    """What the optimizer has to say about them."""
-    taught: int
-    """Number of groups with an advantage that isn't zero. On the others only a KL penalty acts."""
+    metrics: Mapping[str, float]  # the optimizer's metrics of the whole batch
+    note: str  # what the optimizer has to say about them
+    taught: int  # number of groups with an advantage that isn't zero. On the others only a KL penalty acts
 
 
 class Learning:
-    """The optimizer, the learner and possibly the teacher of a training, and the policy that they improve.
-
-    A teacher plays what is learned from. If the loss needs a teacher, it is a `scorer` instead, which plays nothing.
-    """
+    """The optimizer, the learner and possibly the teacher of a training, and the policy that they improve."""
 
     def __init__(
         self,
@@ -127,6 +120,7 @@ class Learning:
     ) -> None:
         loss, chosen = optimizer.loss(), spec.learner
         self.spec, self.policy, self.optimizer, self.learner = spec, policy, optimizer, learner
+        # A teacher plays what is learned from. If the loss needs one, it is a scorer instead, which plays nothing.
         self.teacher = None if loss.teacher else teacher
         self.scorer = teacher if loss.teacher else None
         self._from_base = chosen is not None and bool(getattr(chosen.checked, "starts_from_base", False))
@@ -142,19 +136,16 @@ class Learning:
         return self.teacher is None and self.optimizer.loss().sampled
 
     def _corrected(self, number: int, episodes: Sequence[Episode]) -> Loss:
-        """The loss for these episodes: corrected for the sampler, if it recorded what it sampled with.
-
-        The first update leaves no turn out: if all differ, that is an error, and not an update without a gradient.
-        """
+        """The loss for these episodes: corrected for the sampler, if it recorded what it sampled with."""
         loss = self.optimizer.loss()
         turns = [turn for episode in episodes for turn in episode.turns if turn.token_ids]
-        if not loss.sampled or not all(turn.logprobs for turn in turns):
-            return loss
-        return replace(
-            loss,
-            importance_cap=IMPORTANCE_CAP if loss.importance_cap is None else loss.importance_cap,
-            importance_mask=IMPORTANCE_MASK if loss.importance_mask is None and number > 1 else loss.importance_mask,
-        )
+        if loss.sampled and all(turn.logprobs for turn in turns):
+            if loss.importance_cap is None:
+                loss = replace(loss, importance_cap=IMPORTANCE_CAP)
+            # The first update leaves no turn out: if all differ, that is an error, and no update without a gradient.
+            if loss.importance_mask is None and number > 1:
+                loss = replace(loss, importance_mask=IMPORTANCE_MASK)
+        return loss
 
     async def begin(self, home: Path, state: State, start: Path) -> Update | None:
         """Open the learner's folder `home` and restore the state of an earlier execution.
@@ -169,14 +160,12 @@ class Learning:
         await self._open(home, state)
         if state.update:
             self.optimizer.restore(state.optimizer)
-
         made = await self._awake(lambda: self.learner.start(start))
         if made is not None:
             await self.publish(made)
         return made
 
     async def opened(self) -> None:
-        """Wait until the learner can be asked."""
         if self._opening is not None:
             await self._opening
 
@@ -212,10 +201,7 @@ class Learning:
     async def learn(
         self, number: int, lesson: Lesson, home: Path, before: str, tell: Callable[[int, int, float], object]
     ) -> Update | None:
-        """Make a new version below `home`. None if no weight would change.
-
-        `before` is the last version. `tell` is told how far the learner is.
-        """
+        """Make a new version below `home`, after the version `before`. None if no weight would change."""
         if not lesson.groups:
             return None
         shutil.rmtree(home, ignore_errors=True)  # remains of an update that was not recorded
@@ -223,7 +209,6 @@ class Learning:
         copies = [episode.copied() for episode in episodes]
         scores = await self._scores(copies, lesson.advantages)
         batch = Batch(copies, lesson.advantages, self._corrected(number, episodes), home, scores, tell)
-
         if not self.spec.staleness:
             await self.policy.rest()
         update = await self._awake(lambda: self.learner.update(batch))
@@ -286,8 +271,7 @@ class Learning:
                 await policy.close()
 
     async def _answers(self, probes: Sequence[Probe], base: bool, rounding: bool) -> Scores:
-        asked = [(each.prompt_ids, each.token_ids) for each in probes]
-        return await self._awake(lambda: self.learner.score(asked, base, rounding))
+        return await self._awake(lambda: self.learner.score(probes, base, rounding))
 
     async def _awake(self, work: Callable[[], Answer]) -> Answer:
         """Wake the learner, which rests between updates, for one piece of work."""
@@ -342,8 +326,6 @@ class RemoteLearner(Layer, Learner, kind="learner"):
 
 
 class LearnerServer:
-    """The learner in its own process."""
-
     def __init__(self, options: Plain, name: str, settings: Plain, engine: Plain) -> None:
         host = Host.load(HostOptions.from_plain(options))
         self._engine = make_engine(EngineSettings(**engine), learns=True)
@@ -364,10 +346,7 @@ class LearnerServer:
 
 
 def make_learning(spec: RunSpec, host: Host, engine: Engine, policy: GuardedPolicy) -> Learning | None:
-    """Create the optimizer, the learner and the teacher of a resolved spec. None if there is no optimizer.
-
-    Raises if they can't work together.
-    """
+    """The optimizer, learner and teacher of a spec, which must be able to work together. None without an optimizer."""
     if spec.optimizer is None or spec.learner is None:
         return None
     deadline, calls = spec.deadline, policy.guard.counts
@@ -401,12 +380,3 @@ def make_learning(spec: RunSpec, host: Host, engine: Engine, policy: GuardedPoli
     if learning.needs_tokens:
         check_sampling(spec.sampling.temperature, spec.sampling.top_p, "every rollout")
     return learning
-
-
-def check_trainable(policy: GuardedPolicy, name: str) -> None:
-    """Raise if the policy can't load new versions."""
-    if not policy.overrides("publish"):
-        raise UsageError(
-            f"the policy \"{name}\" can't load a new version, so it can't be trained",
-            fix="train one that can, such as transformers or vllm; use this one as a teacher: --teacher NAME",
-        )

@@ -14,7 +14,6 @@ import mmap
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
@@ -27,24 +26,17 @@ from .journal import make_private
 FILE = "calls.jsonl"
 _WIDTH = 1024  # bytes of a line
 _ROWS = 32  # number of lines to begin with
-_SHOWN = 3
-"""Number of running calls of a component that are written, the newest of them: one is what a process dies of."""
+_SHOWN = 3  # number of running calls of a component that are written, the newest of them: one is what a process dies of
 
 
-@dataclass(eq=False)
 class CallRow:
-    record: CallRecord
-    place: int
-    kind: str
-    name: str
-    title: str
-    calls: int = 0
-    failures: int = 0
-    seconds: float = 0.0
-    cost: float | None = 0.0
-    """What its tokens cost, where a model answers for it. None if that isn't known."""
-    running: dict[int, str] = field(default_factory=dict)
-    """The calls in progress, as JSON."""
+    def __init__(self, record: CallRecord, place: int, kind: str, name: str, title: str) -> None:
+        self.record, self.place = record, place
+        self.calls, self.failures, self.seconds = 0, 0, 0.0
+        self.cost: float | None = 0.0  # of its tokens, where a model answers for it. None if that isn't known
+        self.running: dict[int, str] = {}  # the calls in progress, as JSON
+        self._head = json.dumps({"kind": kind, "name": name[:100], "title": title[:200]})[:-1]
+        self.add(0, 0, 0.0)
 
     def begin(self, call: str, episode: str = "") -> int:
         """A call begins. The number is to be given to `end`."""
@@ -73,24 +65,16 @@ class CallRow:
         self.seconds += seconds
         if cost != 0.0:
             self.cost = None if self.cost is None or cost is None else self.cost + cost
-            self._cost = json.dumps(self.cost)
         # Put together by hand, and not again while it stays the same: a line is written twice for every call.
         self._counts = (
             f'{self._head}, "calls": {self.calls}, "failures": {self.failures}, "seconds": {self.seconds:.4f}, '
-            f'"cost": {self._cost}, "running": ['
+            f'"cost": {json.dumps(self.cost)}, "running": ['
         )
 
     def write(self) -> None:
-        running, more = "", 0
-        if self.running:
-            newest = list(self.running.values())[-_SHOWN:]
-            running, more = ", ".join(newest), len(self.running) - len(newest)
-        self.record.write(self.place, f'{self._counts}{running}], "more": {more}}}')
-
-    def __post_init__(self) -> None:
-        names = {"kind": self.kind, "name": self.name[:100], "title": self.title[:200]}
-        self._head, self._cost = json.dumps(names)[:-1], json.dumps(self.cost)
-        self.add(0, 0, 0.0)
+        newest = list(self.running.values())[-_SHOWN:]
+        more = len(self.running) - len(newest)
+        self.record.write(self.place, f'{self._counts}{", ".join(newest)}], "more": {more}}}')
 
 
 @lru_cache(maxsize=256)
@@ -100,14 +84,12 @@ def _quoted(text: str) -> str:
 
 class CallRecord(CallCounts):
     def __init__(self) -> None:
-        self.rows: dict[str, CallRow] = {}
-        """By title."""
+        self.rows: dict[str, CallRow] = {}  # by title
         self._file: IO[bytes] | None = None
         self._map: mmap.mmap | None = None
         self.numbers = count(1)
 
     def row(self, kind: str, name: str, title: str) -> CallRow:
-        """The row of a component. There is one for each title."""
         if title not in self.rows:
             self.rows[title] = CallRow(self, len(self.rows), kind, name, title)
         return self.rows[title]
@@ -152,10 +134,7 @@ class CallRecord(CallCounts):
 
 
 def read_calls(folder: Path) -> list[dict[str, Any]]:
-    """The rows of a run, also while another process writes them. Empty if there is no record.
-
-    A damaged line is left out: what helps to explain a run must not keep anybody from reading it.
-    """
+    """The rows of a run, also while another process writes them. Damaged ones keep nobody from reading the run."""
     found = []
     with suppress(OSError):
         for line in (folder / FILE).read_bytes().splitlines():
@@ -169,7 +148,6 @@ def read_calls(folder: Path) -> list[dict[str, Any]]:
 
 
 def call_table(calls: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """The columns and rows of a table of calls."""
     rows = []
     for row in (row for row in calls if row["calls"]):
         cost = "unknown" if row["cost"] is None else f"{row['cost']:.4g}" if row["cost"] else ""

@@ -92,16 +92,12 @@ EPISODE_FIGURES: Mapping[str, Figure] = {figure.name: figure for figure in _EPIS
 
 @dataclass(frozen=True, slots=True)
 class UpdateFigure:
-    name: str
-    """Its key in a line of updates.jsonl that was made flat, and what trackers call it."""
+    name: str  # its key in a line of updates.jsonl that was made flat, and what trackers call it
     title: str
-    chart: str = ""
-    """The chart that it is drawn in, and how its line there is called."""
+    chart: str = ""  # the chart that it is drawn in, and how its line there is called
     line: str = ""
-    listed: bool = True
-    """Whether the table of updates has it as a column."""
-    live: bool = False
-    """Whether it is shown while the training goes on."""
+    listed: bool = True  # whether the table of updates has it as a column
+    live: bool = False  # whether it is shown while the training goes on
 
 
 _LENGTHS, _GROUPS, _SHARES = "Length of answers by update", "Groups by update", "Share by update"

@@ -39,11 +39,10 @@ from typing import Any, Self
 from ...boundary.secrets import strike
 from ...episode import Episode
 from ...errors import RunFolderError, RunInUseError, StorageError, UnknownNameError, UsageError, storing
-from ...host.origin import changed_parts
 from ...host.trust import allow_spec, of_run
-from .damage import damage, journals_of, rewind
 from .journal import Journal, read_journal, sealed, unsealed, write_whole
-from .play_records import Records, State, reasons
+from .package import changed_parts
+from .play_records import Records, State, damage, journals_of, reasons, rewind
 
 FORMAT = 3
 
@@ -173,8 +172,6 @@ class RunFolder:
         if len(trial.segments) > len(self.segments):
             self.rewrite(trial.about)
 
-    # -- records -------------------------------------------------------------------------------------------------------
-
     def evaluation(self, update: int) -> Records:
         """The episodes after this many updates. Without planned updates, those of the run itself."""
         return Records(self.path / "evaluations" / f"{update:05d}" if self.planned_updates else self.path)
@@ -226,16 +223,11 @@ class RunFolder:
     def journal(self, name: str) -> Journal:
         return Journal.open(self.path / f"{name}.jsonl")
 
-    # -- the folder itself ---------------------------------------------------------------------------------------------
-
     @classmethod
     def create(
         cls, root: Path, environment: str, about: Mapping[str, Any], fill: Callable[[Path], object] | None = None
     ) -> Self:
-        """Create a new folder below `root` with everything that is needed to resume the run.
-
-        `fill` puts earlier records into it. It isn't a run before they are all there.
-        """
+        """Create a new folder below `root`. It isn't a run before `fill` has put all earlier records into it."""
         now = datetime.now().astimezone()
         stem = f"{now:%Y-%m-%d}-{re.sub(r'[^a-zA-Z0-9]+', '-', environment).strip('-') or 'run'}"
         whole = {"format": FORMAT, "created": now.isoformat(), "python": platform.python_version(), **about}
@@ -269,13 +261,8 @@ class RunFolder:
         try:
             about = json.loads(file.read_text("utf-8"))
             if (found := about["format"]) != FORMAT:
-                newer = isinstance(found, int) and found > FORMAT
-                raise RunFolderError(
-                    f"{path} is in format {found}; this version of agentfw reads and writes format {FORMAT}",
-                    fix="pip install --upgrade agentfw"
-                    if newer
-                    else "open it with the version that made it, or run its spec again",
-                )
+                text = f"{path} is in format {found}; this version of agentfw reads and writes format {FORMAT}"
+                raise RunFolderError(text, fix="open it with the version that made it: pip install --upgrade agentfw")
             fix = "restore it from a copy"
             # What `agentfw runs list` shows.
             spec = about["spec"]
@@ -295,10 +282,7 @@ class RunFolder:
         return cls(path, about)
 
     def lock(self) -> None:
-        """Prevent other processes from working on this run at the same time.
-
-        A folder with links is refused: what a run writes would change the files that they lead to.
-        """
+        """Prevent other processes from working on this run at the same time."""
         if link := next((path for path in self.path.rglob("*") if path.is_symlink()), None):
             text = f"{link} is a link to {os.readlink(link)}, and a run writes only into its own folder"
             raise RunFolderError(text, fix="put the file itself there, or remove the link")

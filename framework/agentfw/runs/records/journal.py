@@ -39,8 +39,7 @@ class Journal:
     def __init__(self, path: Path, handle: IO[bytes], size: int) -> None:
         self.path, self._handle, self._size, self._torn = path, handle, size, False
         self._flushed = size  # size up to which everything is on disk
-        self._failures: list[OSError] = []
-        """Of shared flushes. Each took back all records that were not on disk."""
+        self._failures: list[OSError] = []  # of shared flushes. Each took back all records that were not on disk
         self._mended = 0  # number of failures before the last successful `retry`
         self._flushing = asyncio.Lock()
         self._next_flush: asyncio.Task[None] | None = None
@@ -376,8 +375,7 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-_ROOM = 1_000_000_000
-"""Bytes that the files of a run may take together. What is longer than the rest of it is not kept."""
+_ROOM = 1_000_000_000  # bytes that the files of a run may take together. What is longer than the rest of it is not kept
 
 
 class LongTexts:
@@ -388,7 +386,6 @@ class LongTexts:
         self._told = set[str]()
 
     def open(self, folder: Path) -> None:
-        """Keep texts below the folder of a run."""
         self._folder = folder / "long_texts"
         self._room = _ROOM - sum(file.stat().st_size for file in self._folder.glob("*.txt"))
 

@@ -30,21 +30,16 @@ _OWN = {"lock", _OWNER, _FETCHED}
 _PASSING = "streams"  # the folder with files of answers in progress, which come and go
 _LEFT_OUT = (".new", ".torn", "-wal", "-shm", "-journal")
 _SQLITE = b"SQLite format 3\0"
-_CHANGED = ("ETag", "etag", "mtime", "created", "LastModified")
-"""What storages say of an object that changes when it does."""
+_CHANGED = ("ETag", "etag", "mtime", "created", "LastModified")  # what changes with an object, in different storages
 _LATE = ("metrics.jsonl", "heard.jsonl", "updates.jsonl", "state.json", "summary.json", "run.json")
 """Files that say something of others, in the order in which they are written. `run.json` makes it a run."""
 
 
 class _Seen(NamedTuple):
-    """A file as it was when it was looked at."""
-
     path: Path
     name: str
-    mark: tuple[int, int]
-    """Changes when the file does."""
-    size: int | None = None
-    """Bytes of a journal."""
+    mark: tuple[int, int]  # changes when the file does
+    size: int | None = None  # bytes of a journal
     content: bytes | None = None
 
 
@@ -55,8 +50,8 @@ class Mirror:
         self.folder, self.address = folder, f"{address.rstrip('/')}/{folder.name}"
         self._storage, self._root = _storage(self.address)
         self._sent: dict[str, tuple[int, int]] = {}
+        # Their descriptors stay open: closing a file that SQLite has open in this process would drop its locks.
         self._databases: dict[Path, int] = {}
-        """Their descriptors stay open: closing a file that SQLite has open in this process would drop its locks."""
         self._is_ours = False
         self._owner = json.dumps({"machine": socket.gethostname(), "process": os.getpid(), "id": secrets.token_hex(8)})
 
@@ -100,7 +95,13 @@ class Mirror:
         try:
             about, source = path.stat(), path
             mark = about.st_mtime_ns, about.st_size
-            is_database = path.suffix != ".jsonl" and path.name not in _LATE and self._is_database(path)
+            if path.suffix != ".jsonl" and path.name not in _LATE and path not in self._databases:
+                handle = os.open(path, os.O_RDONLY)
+                if os.read(handle, len(_SQLITE)) == _SQLITE:
+                    self._databases[path] = handle
+                else:
+                    os.close(handle)
+            is_database = path in self._databases
             if is_database:
                 log = path.with_name(f"{path.name}-wal")
                 mark = max(mark[0], log.stat().st_mtime_ns if log.exists() else 0), mark[1]
@@ -119,15 +120,6 @@ class Mirror:
         except FileNotFoundError:  # removed meanwhile
             return None
 
-    def _is_database(self, path: Path) -> bool:
-        if path not in self._databases:
-            handle = os.open(path, os.O_RDONLY)
-            if os.read(handle, len(_SQLITE)) != _SQLITE:
-                os.close(handle)
-                return False
-            self._databases[path] = handle
-        return True
-
 
 def check_address(address: str) -> None:
     """Raise if nothing reaches such an address. Nothing is asked of it."""
@@ -135,10 +127,7 @@ def check_address(address: str) -> None:
 
 
 def fetched(address: str, root: Path) -> Path:
-    """The local folder, below `root`, of a run that is in object storage.
-
-    A folder that was fetched before is brought up to date. One that a run has worked in on this machine stays as it is.
-    """
+    """The folder below `root` of a run in object storage, brought up to date unless the run has worked in it here."""
     storage, remote = _storage(address)
     folder = root / PurePosixPath(remote).name
     known: dict[str, Any] | None = None

@@ -1,31 +1,37 @@
-"""What a run folder holds so that the run can be played elsewhere: a lock, and the code that no index has.
+"""What a run was played with: its distributions, in run.json, and what a run folder holds to play it elsewhere.
 
-A distribution takes part if the run has a component of it, or if one of those needs it and its code was imported. An
-index can give an installed version again, so the lock has its version and a digest of its files. What was installed
-from a folder (`pip install -e .`), or put there by hand, has no version that says what it is, so it is packed as a
-wheel, and a plugin of a single file is copied.
+A version says little of a plugin that is being worked on: its files change, and the version stays. So the origin of a
+distribution has its commit, the content of its files, and the versions of what it needs.
+
+The package of a run is a lock, and the code that no index has. A distribution takes part if the run has a component of
+it, or if one of those needs it and its code was imported. An index can give an installed version again, so the lock has
+its version and a digest of its files. What was installed from a folder (`pip install -e .`), or put there by hand, has
+no version that says what it is, so it is packed as a wheel, and a plugin of a single file is copied.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
 import platform
+import re
 import shutil
+import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
-from importlib.metadata import Distribution
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ...boundary.metadata import installed_places, normalise
+from ...boundary.metadata import direct_url, installed_places, normalise, source_tree, version_of
 from ...errors import RunFolderError, StorageError
-from ...host.origin import digest_of_files, files_from_folder, needs_of, record_line
 from ...host.trust import allow_folder
 from .journal import make_folder, write_whole
 
@@ -34,15 +40,10 @@ _LARGEST = 50_000_000  # the largest package that is packed, in bytes of its fil
 
 @dataclass(frozen=True, slots=True)
 class Locked:
-    """One distribution as it was."""
-
     version: str
-    digest: str = ""
-    """Of its files. Empty where the installation doesn't list them."""
-    wheel: str = ""
-    """The file beside the lock that installs it, for one that was installed from a folder."""
-    left_out: str = ""
-    """Why there is no such file, although no index has this distribution."""
+    digest: str = ""  # of its files. Empty where the installation doesn't list them
+    wheel: str = ""  # the file beside the lock that installs it, for one that was installed from a folder
+    left_out: str = ""  # why there is no such file, although no index has this distribution
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +54,7 @@ class Lock:
     system: str
     processor: str
     distributions: Mapping[str, Locked] = field(default_factory=dict)
-    files: Mapping[str, str] = field(default_factory=dict)
-    """The digests of plugins that are single files, by the name of their copy."""
+    files: Mapping[str, str] = field(default_factory=dict)  # digests of single-file plugins, by their copy's name
 
     def differences(self, now: Lock) -> list[str]:
         """What isn't as it was, in sentences: Python, the machine, distributions, plugins of one file."""
@@ -85,10 +85,7 @@ class Lock:
 
 
 def pack(folder: Path, origins: Mapping[str, Mapping[str, Any]], modules: Set[str]) -> None:
-    """Write the package of a run, or add to it what was imported since. What it had from the start stays.
-
-    `modules` are those that its components need, of which some may never be imported.
-    """
+    """Write the package of a run, or add to it what was imported since. Its components need these `modules`."""
     place = folder / "package"
     before = read_lock(folder) if (place / "lock.json").exists() else None
     now = lock_of(origins, modules)
@@ -140,8 +137,13 @@ def lock_of(origins: Mapping[str, Mapping[str, Any]], modules: Set[str] = frozen
             needed |= {need for need, always in needs.items() if always}
             waiting += needs
     copies = {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in _single_files(origins)}
-    system = f"{platform.system()} {platform.machine()}"
-    return Lock(platform.python_version(), system, _processor(), dict(sorted(found.items())), copies)
+    system, processor = f"{platform.system()} {platform.machine()}", ""
+    with suppress(OSError):  # the name of the model: linear algebra may differ in its last bits between two of them
+        lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
+        models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+        processor = next(models, "")
+    processor = processor or platform.processor() or platform.machine()
+    return Lock(platform.python_version(), system, processor, dict(sorted(found.items())), copies)
 
 
 @cache
@@ -201,10 +203,132 @@ def _single_files(origins: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[st
             yield source.name, source
 
 
-def _processor() -> str:
-    """The processor's name. Results of linear algebra may differ in their last bits between two of them."""
-    with suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+@cache
+def origin_of(name: str, place: str) -> dict[str, Any]:
+    """The origin of a distribution whose metadata are in this folder, as it was first seen: code stays as imported."""
+    if not place:
+        return {"version": ""}
+    requires = {
+        need: version
+        for need, always in sorted(needs_of(place).items())
+        if (always or need.replace("-", "_") in sys.modules) and (version := version_of(need))
+    }
+    found: dict[str, Any] = {"version": Distribution.at(place).version}
+    found |= {"files": digest_of_files(place), "requires": requires}
+    if (tree := source_tree(name)) is not None:
+        found["source"] = str(tree)
+        command = ["git", "-C", str(tree), "status", "--porcelain=v2", "--branch", "--", "."]
+        with suppress(OSError, subprocess.SubprocessError):  # no git, or no repository
+            told = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+            status = told.stdout.splitlines()
+            head = next((line.split()[2] for line in status if line.startswith("# branch.oid ")), "")
+            if head:
+                found |= {"commit": head, "changed": any(not line.startswith("#") for line in status)}
+    elif origin := direct_url(name):
+        commit = dict(origin.get("vcs_info", {})).get("commit_id")
+        found |= {"source": origin.get("url"), **({"commit": commit, "changed": False} if commit else {})}
+    return found
+
+
+@cache
+def digest_of_files(place: str) -> str:
+    """The digest of a distribution's files. Empty where the installation doesn't list them."""
+    lines = [record_line(path, file.read_bytes()) for path, file in files_from_folder(place).items()]
+    lines = lines or _UNPACKED.findall(Distribution.at(place).read_text("RECORD") or "")
+    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:32] if lines else ""
+
+
+def changed_parts(one: Mapping[str, Any], other: Mapping[str, Any], when: str, then: str) -> list[str]:
+    """What took part in a segment and was another, or missing, in the other one. `when` and `then` tell them apart."""
+    # agentfw itself is one of the plugins that took part.
+    before, after = ({"agentfw": f"agentfw=={each.get('agentfw')}", **each.get("plugins", {})} for each in (one, other))
+    return [
+        f"plugin {name} was {source} {when} and is {after.get(name, 'not there')} {then}"
+        for name, source in before.items()
+        if after.get(name) != source
+    ] + changed_origins(one.get("distributions", {}), other.get("distributions", {}), when, then)
+
+
+def changed_origins(
+    one: Mapping[str, Mapping[str, Any]], other: Mapping[str, Mapping[str, Any]], when: str, then: str
+) -> list[str]:
+    """What differs in the distributions that two runs have in common; `when` and `then` say which run is which."""
+    lines = []
+    for name in one.keys() & other.keys():
+        before, after = one[name], other[name]
+        if before.get("version") == after.get("version") and before.get("files") != after.get("files"):
+            lines.append(f"{name} has other files {when}{_commit(before)} than {then}{_commit(after)}, in one version")
+        needs, needs_now = before.get("requires", {}), after.get("requires", {})
+        lines += [
+            f"{need}, which {name} needs, was {needs[need]} {when} and is {needs_now[need]} {then}"
+            for need in needs.keys() & needs_now.keys()  # of the others, one run has imported no code
+            if needs[need] != needs_now[need]
+        ]
+    return sorted(lines)
+
+
+def _commit(origin: Mapping[str, Any]) -> str:
+    if "commit" not in origin:
+        return ""
+    return f" ({origin['commit'][:10]}{', changed' if origin.get('changed') else ''})"
+
+
+def place_of(name: str) -> str:
+    """The folder with the metadata of a distribution. Empty if it isn't installed."""
+    try:
+        return str(getattr(distribution(name), "_path", ""))
+    except PackageNotFoundError:
+        return ""
+
+
+@cache
+def needs_of(place: str) -> Mapping[str, bool]:
+    """The names of the distributions that an installed one needs: always, or only with an extra."""
+    needs: dict[str, bool] = {}
+    for line in Distribution.at(place).requires or ():
+        need = normalise(re.split(r"[^\w.-]", line.strip(), maxsplit=1)[0])
+        needs[need] = needs.get(need, False) or "extra ==" not in line
+    return needs
+
+
+_UNPACKED = re.compile(r"^(?!\.\.|/)(?!.*\.dist-info/)(?!.*\.pyc,).+$", re.MULTILINE)
+"""The lines of a RECORD that are the same in each installation: not scripts, and not what Python compiles."""
+
+
+def record_line(path: str, content: bytes) -> str:
+    """The line that a wheel has for a file, in its RECORD."""
+    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+    return f"{path},sha256={digest},{len(content)}"
+
+
+@cache
+def files_from_folder(place: str) -> Mapping[str, Path]:
+    """The files of a distribution that is imported from its sources (`pip install -e`), or was put there by hand."""
+    installed = Distribution.at(place)
+    origin = json.loads(installed.read_text("direct_url.json") or "{}")
+    if dict(origin.get("dir_info", {})).get("editable"):
+        root = Path(str(origin["url"]).removeprefix("file://"))
+    elif installed.read_text("RECORD") is None:
+        root = Path(place).parent
+    else:
+        return {}
+    places: list[Path] = []
+    for file in installed.files or ():
+        if file.suffix == ".pth" and Path(str(file.locate())).is_file():
+            # The packages below the folders that it adds to the path. The root of a project has other folders, too.
+            for folder in map(Path, file.read_text("utf-8").splitlines()):
+                if folder.is_dir() and folder != root:
+                    places += (below.parent for below in folder.glob("*/__init__.py"))
+    for entry in {entry.module.partition(".")[0] for entry in installed.entry_points}:
+        with suppress(ImportError, ValueError):
+            spec = find_spec(entry)
+            if spec is not None and spec.origin and Path(spec.origin).is_relative_to(root):
+                places.append(Path((spec.submodule_search_locations or [spec.origin])[0]))
+    found: dict[str, Path] = {}
+    for top in sorted(set(places)):
+        if top.is_file():
+            found[top.name] = top
+        for home, below, names in os.walk(top):
+            below[:] = set(below) - {"__pycache__"}
+            found |= {os.path.relpath(os.path.join(home, name), top.parent): Path(home, name) for name in names}
+    return found

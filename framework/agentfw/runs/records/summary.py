@@ -1,4 +1,7 @@
-"""The summary of a run: the mean of every metric with its 95% interval, and what the run cost.
+"""The summary of a run: the mean of every metric with its 95% interval, and what the run cost; and several compared.
+
+Where two runs played the same tasks, differences are taken task by task, because most of the variance is between tasks.
+Tasks are the same if their environment, user, seed, index and sample are.
 
 >>> flat({"update": 3, "rollouts": {"reward": 0.5}, "learner": {"kl": 0.1}, "seconds": {"play": 2.0}})
 {'reward': 0.5, 'learner/kl': 0.1, 'seconds/play': 2.0}
@@ -14,12 +17,12 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from ...episode import Usage
+from ...errors import UnknownNameError
 from ...printing.out import counted
-from ...report.statistics import Interval, bootstrap
-from .damage import Marks, journals_of
-from .figure_table import figures_of
+from ...report.statistics import Interval, PairedDifference, bootstrap, paired_difference
+from .figure_table import better, figures_of, in_order
 from .folder import RunFolder
-from .play_records import State, reasons
+from .play_records import Marks, State, journals_of, reasons
 
 WHY_NO_LEARNING = "See docs/guides/why-no-learning.md"
 """Where a person finds what to do about an update that has taught nothing."""
@@ -66,17 +69,14 @@ class Summary:
     def to_record(self) -> dict[str, Any]:
         """Plain JSON values."""
 
-        def plain(figures: Mapping[str, Interval]) -> dict[str, Any]:
-            return {name: interval.to_record() for name, interval in figures.items()}
+        def plain(value: Any) -> Any:
+            if isinstance(value, Interval):
+                return value.to_record()
+            if isinstance(value, Usage):
+                return asdict(value)
+            return {name: plain(inner) for name, inner in value.items()} if isinstance(value, Mapping) else value
 
-        return {
-            **{item.name: getattr(self, item.name) for item in fields(self)},
-            "usage": asdict(self.usage),
-            "judged": asdict(self.judged),
-            "figures": plain(self.figures),
-            "before": plain(self.before),
-            "references": {name: plain(figures) for name, figures in self.references.items()},
-        }
+        return {item.name: plain(getattr(self, item.name)) for item in fields(self)}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Summary:
@@ -90,10 +90,7 @@ class Summary:
 
 
 def columns(records: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
-    """The metrics of many episodes, by name: those that `figure_table` declares, and those of the environment.
-
-    A metric that an episode has not measured is NaN there. A metric that no episode has measured is omitted.
-    """
+    """The metrics of many episodes, by name: NaN where an episode has not measured one, and only what some have."""
     rows = [figures_of(record) for record in records]
     names = dict.fromkeys(name for row in rows for name in row)
     found = {name: [row.get(name, math.nan) for row in rows] for name in names}
@@ -116,7 +113,6 @@ def leading(figures: Container[str], headline: str) -> str:
 
 
 def intervals(records: Sequence[Mapping[str, Any]]) -> dict[str, Interval]:
-    """The mean of every measured metric, with its interval."""
     return {name: bootstrap(values) for name, values in columns(records).items()}
 
 
@@ -201,3 +197,90 @@ def flat(line: Mapping[str, Any]) -> dict[str, float]:
         if isinstance(some, Mapping)
         for name, value in some.items()
     }
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedFigure:
+    """One metric of several runs."""
+
+    figure: str
+    runs: tuple[str, ...]
+    intervals: tuple[Interval, ...]
+    differences: tuple[PairedDifference | None, ...]
+    """Difference of each run to the first. None for the first itself, and for runs that share no task with it."""
+    better: str
+    """Whether `higher` or `lower` values are better. Empty where that isn't known."""
+
+    def to_record(self) -> dict[str, Any]:
+        rows = []
+        for run, interval, difference in zip(self.runs, self.intervals, self.differences, strict=True):
+            row = {"run": run, **_bounds(interval)}
+            if difference is not None:
+                gap = difference.difference
+                row["difference"] = {**_bounds(gap), "p": difference.p_value, "tasks": gap.count}
+            rows.append(row)
+        return {"figure": self.figure, "better": self.better or None, "runs": rows}
+
+
+def compare_runs(
+    folders: Sequence[RunFolder], figures: Sequence[str] = (), evaluations: Sequence[int | None] = ()
+) -> list[ComparedFigure]:
+    """The metrics that all of the runs have, the headline first.
+
+    `evaluations` has, for each run, the evaluation to take, by the updates before it. None takes the whole run.
+    """
+    of_each = evaluations or [None] * len(folders)
+    tables = []
+    for folder, update in zip(folders, of_each, strict=True):
+        table = _tables(folder, (folder.result() if update is None else folder.evaluation(update)).metrics())
+        # Of a whole run, the headline also after each stage, as `error after 5`.
+        stages = folder.stages() if update is None else {}
+        for updates, records in stages.items() if len(stages) > 1 else ():
+            stage = _tables(folder, records)
+            if folder.headline in stage:
+                table[f"{folder.headline} after {updates}"] = stage[folder.headline]
+        if not table:
+            raise folder.without_episodes()
+        tables.append(table)
+    common = [name for name in tables[0] if all(name in table for table in tables)]
+    for name in figures:
+        if name not in common:
+            raise UnknownNameError("figure", name, common)
+    chosen = list(figures) or in_order(common, folders[0].headline)
+    names = tuple(
+        folder.id if update is None else f"{folder.id}, evaluation {update}"
+        for folder, update in zip(folders, of_each, strict=True)
+    )
+    compared = []
+    for name in chosen:
+        first, *others = [table[name] for table in tables]
+        differences = [paired_difference(other, first) if first.keys() & other.keys() else None for other in others]
+        intervals = tuple(bootstrap(list(some.values())) for some in (first, *others))
+        compared.append(ComparedFigure(name, names, intervals, (None, *differences), better(name, folders[0])))
+    return compared
+
+
+def change(folder: RunFolder) -> PairedDifference | None:
+    """The change of the headline from the first to the last evaluation, task by task. None with fewer than two."""
+    stages = folder.stages()
+    if len(stages) < 2:
+        return None
+    first, last = (_tables(folder, stages[number]) for number in (min(stages), max(stages)))
+    name = leading(first.keys() & last.keys(), folder.headline)
+    return paired_difference(last[name], first[name])
+
+
+def _tables(folder: RunFolder, records: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+    """Each metric by task. Tasks where it was not measured are omitted."""
+    # Tasks with the same seed in two environments are different tasks.
+    tasks = [f"{folder.about['spec']['environment']['name']}/{record['task']}" for record in records]
+    return {
+        name: {task: value for task, value in zip(tasks, values, strict=True) if not math.isnan(value)}
+        for name, values in columns(records).items()
+    }
+
+
+def _bounds(interval: Interval) -> dict[str, Any]:
+    """Plain JSON values. An unknown bound is null."""
+    low, high = (value if math.isfinite(value) else None for value in (interval.low, interval.high))
+    return {"mean": interval.estimate, "low": low, "high": high}

@@ -23,21 +23,15 @@ from ..records.folder import RunFolder
 from ..records.journal import read_journal, write_whole
 from ..records.package import Lock, lock_of, read_lock
 from ..run import Run
-from ..spec.resolution import from_json
 from ..spec.run_spec import parse_spec
-from ..spec.values import apply_assignments
+from ..spec.values import apply_assignments, from_json
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What came of comparing the records of two runs."""
-
-    compared: int
-    """How many records the first run has."""
-    first: str
-    """The first record that isn't the same, and what of it differs. Empty if all are equal."""
-    rounding: float | None
-    """Of the figures of the first record of a training that differs: the share that is equal but for rounding."""
+    compared: int  # how many records the first run has
+    first: str  # the first record that isn't the same, and what of it differs. Empty if all are equal
+    rounding: float | None  # of a training's figures that differ first: the share that is equal but for rounding
 
     @property
     def equal(self) -> bool:
@@ -74,7 +68,6 @@ def _played(place: Path, where: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def compare_records(one: RunFolder, other: RunFolder) -> Comparison:
-    """Compare all that the first run has with the same of the other."""
     theirs, compared = dict(content_of(other)), 0
     for name, record in content_of(one):
         compared += 1
@@ -94,7 +87,6 @@ def compare_records(one: RunFolder, other: RunFolder) -> Comparison:
 
 
 def _leaves(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """The values of two records at the same place."""
     if isinstance(one, dict) and isinstance(other, dict):
         for key in one.keys() | other.keys():
             yield from _leaves(one.get(key), other.get(key), f"{path}.{key}".removeprefix("."))

@@ -1,10 +1,14 @@
-"""Charts of a run: the curve of its headline metric, the timeline of an episode, and the updates of a training.
+"""Charts of a run: the curve of its headline metric, and the updates of a training; and an episode, drawn or as text.
 
 The metrics of updates come from rollouts, while the policy changes. Evaluations show how good the policy is.
+
+In a transcript, each message is shown once, and after its messages each answer with its calls. An answer is shown
+without the calls that are spelled in it. What a tool answered is a message.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,12 +16,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ...episode import Episode
+from ...episode import Call, Episode
 from ...errors import UnknownNameError, UsageError
 from ...printing.out import counted
 from ...report import Canvas, Lane, Mark, Series, Span, lanes_chart, line_chart, short
 from ...report.html import Cell, Number
 from ...report.statistics import bootstrap
+from ..deciding import decisions
 from ..records.figure_table import CHARTS, UPDATE_FIGURES
 from ..records.folder import RunFolder
 from ..records.journal import write_whole
@@ -65,8 +70,7 @@ def updates_table(lines: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[l
     ]
 
 
-_BANDED = 300
-"""Maximum number of rounds with an interval each. Resampling thousands would take longer than the run."""
+_BANDED = 300  # maximum number of rounds with an interval each. Resampling thousands would take longer than the run
 _LANES = 8  # maximum number of kinds of work with their own lane: those that took longest
 
 
@@ -180,7 +184,6 @@ def timeline_picture(episode: Episode, *, title: str = "", unit: str = "") -> Ca
 
 
 def write_episode_picture(folder: RunFolder, file: Path, wanted: str | None = None) -> Path:
-    """Draw the timeline of one episode as SVG. Default: the first episode."""
     if file.suffix.lower() != ".svg":
         raise UsageError(f"can't draw into {file}", fix="use a file name that ends in .svg")
     ids = [str(record["episode"]) for record in folder.metrics()]
@@ -193,3 +196,32 @@ def write_episode_picture(folder: RunFolder, file: Path, wanted: str | None = No
     title = f"{spec['environment']['name']}, episode {episode.id}, {spec['interface'].replace('_', ' ')}"
     write_whole(file, timeline_picture(episode, title=title, unit=folder.time_unit).to_svg())
     return file
+
+
+def transcript(episode: Episode) -> str:
+    """The whole episode as text."""
+    told: set[int] = set()
+    parts = []
+    for turn in episode.turns:
+        for index in turn.shown:
+            message = episode.messages[index]
+            if index not in told and message.role != "assistant":
+                parts.append(f"{message.role}\n  " + message.content.replace("\n", "\n  "))
+            told.add(index)
+        said = turn.text if turn.said is None else turn.said
+        lines = [*said.splitlines(), *map(call_in_words, turn.calls)] or ["(nothing)"]
+        ending = " (interrupted)" if turn.finish == "interrupted" else ""
+        parts.append("\n".join([f"at {turn.ended:g}{ending}", *(f"> {line}" for line in lines)]))
+        parts += [f"! {failure}" for failure in turn.failures]
+        parts += decisions(episode, turn)
+    return "\n\n".join(parts)
+
+
+def call_in_words(call: Call) -> str:
+    """A call with its arguments.
+
+    >>> call_in_words(Call("decide", {"accept": "A", "ranking": ["A", "C"]}))
+    'decide(accept="A", ranking=["A", "C"])'
+    """
+    arguments = [f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in call.arguments.items()]
+    return f"{call.name}({', '.join(arguments)})"

@@ -21,19 +21,14 @@ from ..records.figure_table import EPISODE_FIGURES, figure_text, figure_title, f
 from ..records.folder import RunFolder
 from ..records.journal import write_whole
 from ..records.play_records import reasons
-from ..records.summary import WHY_NO_LEARNING, Summary, beside, columns, intervals, leading, nothing_learned
+from ..records.summary import WHY_NO_LEARNING, Summary, beside, change, columns, intervals, leading, nothing_learned
 from ..spec.run_spec import label_of_name
-from .comparison import change
-from .run_charts import best_player, curve, phases_table, timeline_picture, update_charts, updates_table
-from .transcript import transcript
+from .run_charts import best_player, curve, phases_table, timeline_picture, transcript, update_charts, updates_table
 
-_GROUPS = 4
-"""Maximum number of groups of which episodes are shown in full: the worst, the median and the best of each."""
-_LONGEST = 60_000
-"""Maximum number of characters of a transcript. A command shows the rest."""
+_GROUPS = 4  # maximum number of groups of which episodes are shown in full: the worst, the median and the best of each
+_LONGEST = 60_000  # maximum number of characters of a transcript. A command shows the rest
 _SAMPLED = 100  # maximum number of updates whose answers are shown; updates.jsonl has those of all
-_ROWS = 1000
-"""Maximum number of episodes in the table. More would make the page slow."""
+_ROWS = 1000  # maximum number of episodes in the table. More would make the page slow
 
 _Records = Sequence[Mapping[str, Any]]
 
@@ -127,9 +122,6 @@ def _page(folder: RunFolder, records: _Records) -> Page:
         page.table(*updates_table(lines))
     _episodes(page, folder, records, leading(columns(records), folder.headline))
     return page
-
-
-# -- main results ------------------------------------------------------------------------------------------------------
 
 
 def _cards(folder: RunFolder, records: _Records, beyond: str) -> list[tuple[str, str, str]]:
@@ -247,9 +239,6 @@ def _numeral(text: str) -> Cell:
     return Number(float(digits), text) if digits.replace(".", "").isdigit() else text or None
 
 
-# -- single episodes ---------------------------------------------------------------------------------------------------
-
-
 def _groups(records: _Records) -> Sequence[_Records]:
     """The samples of each task, those whose rewards differ most first. Without several samples, all are one group."""
     found: dict[str, list[Mapping[str, Any]]] = {}
@@ -257,12 +246,9 @@ def _groups(records: _Records) -> Sequence[_Records]:
         found.setdefault(str(record["task"]).rpartition("/")[0], []).append(record)
     if len(found) == len(records):
         return [records]
-
-    def differ(group: _Records) -> float:
-        rewards = [float(record["reward"]) for record in group]
-        return max(rewards) - min(rewards)
-
-    return sorted(found.values(), key=differ, reverse=True)[:_GROUPS]
+    rewards = {task: [float(record["reward"]) for record in group] for task, group in found.items()}
+    order = sorted(found, key=lambda task: max(rewards[task]) - min(rewards[task]), reverse=True)
+    return [found[task] for task in order[:_GROUPS]]
 
 
 def _spread(group: _Records) -> list[str]:
@@ -271,7 +257,6 @@ def _spread(group: _Records) -> list[str]:
 
 
 def _single_episodes(page: Page, folder: RunFolder, records: _Records, shown: Sequence[Episode]) -> None:
-    """The timeline of one, and all of them word for word."""
     middle = shown[len(shown) // 2]
     if middle.ended > middle.started:
         intro = "Time runs from left to right. Work that was put aside continues where it stopped."
@@ -304,11 +289,7 @@ def _episodes(page: Page, folder: RunFolder, records: _Records, headline: str) -
     page.table(["episode", "user", *(figure_title(name, folder) for name in shown), "ended by"], rows)
 
 
-# -- formatting --------------------------------------------------------------------------------------------------------
-
-
 def _meanings(folder: RunFolder, names: Iterable[str]) -> str:
-    """What the figures mean, as sentences after another one."""
     usual = {one.heading: one.meaning for name, one in EPISODE_FIGURES.items() if name in names and one.meaning}
     lower = f" The lower the {folder.headline}, the better." if folder.lower_is_better else ""
     return lower + "".join(f" {word}: {meaning}." for word, meaning in {**folder.meanings, **usual}.items())

@@ -1,28 +1,18 @@
 """Resolves a spec: finds its components, and validates the settings of each once, before the first is made.
 
 A run folder keeps the settings as they were given, because what a validator made of them might not go through it a
-second time; beside them stand those that are in force, defaults included. JSON has no infinity and no dates, so what
-TOML can say and JSON can't is kept as a piece of TOML. Secrets are masked and never come back.
-
-    >>> to_json({"limit": float("inf"), "path": "notes"})
-    {'limit': {'$toml': 'inf'}, 'path': 'notes'}
-    >>> from_json({"limit": {"$toml": "inf"}, "path": "notes"})
-    {'limit': inf, 'path': 'notes'}
+second time; beside them stand those that are in force, defaults included. Secrets are masked and never come back.
 """
 
 from __future__ import annotations
 
-import datetime
-import math
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from pydantic import BaseModel, Secret, SecretBytes, SecretStr
-from pydantic_core import to_jsonable_python
+from pydantic import BaseModel
 
 from ...boundary.metadata import normalise
 from ...boundary.secrets import MASK, secrets_in
@@ -30,41 +20,12 @@ from ...boundary.settings_input import input_key, input_keys, marked_keys, opera
 from ...errors import AgentfwError, PluginError, SettingsError, UsageError, nearest
 from ...hookspecs import DECIDING_HOOKS, LIFECYCLE_HOOKS
 from ...host import Host
-from ...host.origin import changed_parts, origin_of, place_of
 from ...host.trust import of_run, require_trusted
 from ...settings import SHARED
 from ...version import __version__
+from ..records.package import changed_parts, origin_of, place_of
 from .run_spec import COMPONENTS, OF_TRAININGS, SINGULAR, Choice, ModelChoice, RunSpec, ToolChoice, parse_spec
-from .values import apply_assignments, listed
-
-_TAG = "$toml"
-
-
-def to_json(value: object) -> Any:
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else {_TAG: str(value)}
-    if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
-        return {_TAG: value.isoformat()}
-    if isinstance(value, (SecretStr, SecretBytes, Secret)):
-        return MASK
-    if isinstance(value, BaseModel):
-        return to_json(dict(value))
-    if isinstance(value, Mapping):
-        return {str(key): to_json(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [to_json(inner) for inner in value]
-    return to_jsonable_python(value, fallback=str)
-
-
-def from_json(value: Any) -> Any:
-    """The value that `to_json` was given."""
-    if isinstance(value, dict):
-        if value.keys() == {_TAG}:
-            return tomllib.loads(f"value = {value[_TAG]}")["value"]
-        return {key: from_json(inner) for key, inner in value.items()}
-    return [from_json(inner) for inner in value] if isinstance(value, list) else value
+from .values import apply_assignments, from_json, listed, to_json
 
 
 def complete(settings: BaseModel | None) -> dict[str, Any]:
@@ -99,8 +60,6 @@ def masked_keys(record: Any, path: str = "") -> Iterator[str]:
     for key, inner in inside:
         yield from masked_keys(inner, f"{path}.{key}".removeprefix("."))
 
-
-Change = Callable[[str, Choice, str], Choice]
 
 _MANY = 40  # components with mistakes after which no more are looked at
 
@@ -206,11 +165,7 @@ def _with_shared(spec: RunSpec, host: Host) -> RunSpec:
 
 
 def resolve_again(about: Mapping[str, Any], host: Host, file: str, changes: Mapping[str, Any]) -> RunSpec:
-    """The resolved spec of a run that is there already, from its run.json. What has changed since is noted.
-
-    `changes` are nested tables, such as {"policy": {"api_key": "..."}}: the secrets that run.json doesn't have, and
-    settings that can't change results.
-    """
+    """The resolved spec of a run that is there already, from its run.json, with changes that can't change results."""
     require_trusted(Path(file).parent, of_run(about))
     given = set(_dotted(changes))
     if lacking := [key for key in missing_secrets(about) if key not in given]:
@@ -241,8 +196,7 @@ def resolve_again(about: Mapping[str, Any], host: Host, file: str, changes: Mapp
     return _changed(resolved, restored)
 
 
-_RESULTS_OF = ("environment", "policy", "reward")
-"""The kinds whose components make results that can't be put beside those of another version."""
+_RESULTS_OF = ("environment", "policy", "reward")  # results of other versions of these can't be put beside
 
 
 def segment_of(spec: RunSpec, host: Host) -> dict[str, Any]:
@@ -301,17 +255,6 @@ def missing_secrets(about: Mapping[str, Any]) -> list[str]:
     return [f"{where}.{key}" for _, where, choice in _choices(spec) for key in masked_keys(choice.settings)]
 
 
-def changed_record(about: Mapping[str, Any], spec: RunSpec) -> dict[str, Any]:
-    """The content of run.json after a run was given other settings. What it began with stays in `began_with`."""
-    return {
-        **about,
-        "updates": spec.planned_updates,
-        "spec": as_given(spec),
-        "settings": in_force(spec),
-        "began_with": about.get("began_with", about["spec"]),
-    }
-
-
 def _check_changes(about: Mapping[str, Any], resolved: RunSpec, given: set[str]) -> None:
     """Refuse what would change the results of a run, and a smaller value of what can only be raised."""
     free = operational_keys(resolved).keys() - set(() if resolved.optimizer else OF_TRAININGS)
@@ -360,8 +303,7 @@ def _record(spec: RunSpec, settings: Callable[[Choice], dict[str, Any]]) -> dict
     return dict(to_json(written.model_dump()))
 
 
-def _changed(spec: RunSpec, change: Change) -> RunSpec:
-    """The spec with `change(kind, choice, where)` in the place of each choice."""
+def _changed(spec: RunSpec, change: Callable[[str, Choice, str], Choice]) -> RunSpec:
     changed: dict[str, Choice | tuple[Choice, ...]] = {}
     for key, kind in COMPONENTS.items():
         chosen = getattr(spec, key)

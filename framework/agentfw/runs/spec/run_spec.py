@@ -53,12 +53,10 @@ COMPONENTS = {
 """The keys of a spec that name components, with the kind of component."""
 
 
-MOST = 1_000_000
-"""Maximum of what is counted in a spec: a slip of the finger isn't a run of years."""
+MOST = 1_000_000  # maximum of what is counted in a spec: a slip of the finger isn't a run of years
 SPLITS = ("train", "validation", "test")
 
-OF_RUNS = ("episodes", "split")
-"""Keys that only a run without an optimizer has."""
+OF_RUNS = ("episodes", "split")  # keys that only a run without an optimizer has
 OF_TRAININGS = ("optimizer", "learner", "teacher", "updates", "tasks", "groups", "staleness", "evaluation", "keep")
 """Keys that only a run with an optimizer has."""
 TRAINING_DEFAULTS: Mapping[str, Any] = {"samples": 4, "memories_learn": False, "max_failed": 0.25}
@@ -102,7 +100,7 @@ class Choice(Settings):
     @property
     def label(self) -> str:
         """How the keys of settings and errors name it, where a run has several components of its kind."""
-        return label_of_name(self.name)
+        return str(getattr(self, "alias", "")) or label_of_name(self.name)
 
     @field_validator("name")
     @classmethod
@@ -129,10 +127,6 @@ class ToolChoice(Choice):
         description="Name of this toolbox in the run, for two of one component: `tool.ALIAS.key` are its settings",
     )
 
-    @property
-    def label(self) -> str:
-        return self.alias or super().label
-
 
 class RewardChoice(Choice):
     """One reward model and its weight."""
@@ -153,10 +147,6 @@ class ModelChoice(Choice):
         description="Model that answers instead if this one can't be reached, or says 429 or 5xx, before any of its "
         "answer was sent on",
     )
-
-    @property
-    def label(self) -> str:
-        return self.alias
 
 
 class SamplingSettings(Settings):
@@ -258,7 +248,7 @@ class RunSpec(Settings):
         "the run stops when more do",
     )
     budget: Annotated[SpendingSettings, OPERATIONAL] = Field(
-        default_factory=lambda: SpendingSettings.model_validate({}),
+        default_factory=SpendingSettings,
         description="Limits on tokens and money, at which the run stops and can be resumed",
     )
     window: int | None = Field(
@@ -305,8 +295,7 @@ class RunSpec(Settings):
         "turns, and a resumed training is equal to the last byte. Above: they overlap, the learner in its own process",
     )
     evaluation: EvaluationSettings = Field(
-        default_factory=lambda: EvaluationSettings.model_validate({}),
-        description="When and on which tasks the policy is evaluated",
+        default_factory=EvaluationSettings, description="When and on which tasks the policy is evaluated"
     )
     groups: Literal["task", "query"] = Field(
         "task",
@@ -389,8 +378,7 @@ def label_of_name(name: str) -> str:
 
 LISTS = {"memory": "memories", "tool": "tools", "reward": "rewards", "tracker": "trackers"}
 LISTS |= {"hook": "hooks", "model": "models"}
-SINGULAR = {several: one for one, several in LISTS.items()}
-"""What one component of each list is called in the keys of settings."""
+SINGULAR = {several: one for one, several in LISTS.items()}  # how the keys of settings call one of each list
 
 
 def parse_spec(values: Mapping[str, object], where: str = "spec") -> RunSpec:

@@ -18,6 +18,7 @@ from typing import Any
 
 from ...boundary.gate import ImportFailed, let_in
 from ...boundary.metadata import entry_points
+from ...boundary.secrets import MASK
 from ...boundary.settings_input import marked_keys, nested, toml_value
 from ...errors import RunFolderError, SettingsError, UnknownNameError, UsageError, nearest
 from ...host import Host
@@ -25,12 +26,11 @@ from ...host.project import FILE_NAME
 from ...host.trust import of_run, require_trusted
 from ...printing.out import shown_path
 from ...settings import VERSION
-from ..records.damage import read_state, require_whole
 from ..records.folder import RunFolder, find_run, list_runs
-from ..records.play_records import State
-from .resolution import from_json, masked_keys
+from ..records.play_records import State, read_state, require_whole
+from .resolution import masked_keys
 from .run_spec import COMPONENTS, OF_RUNS, OF_TRAININGS, SINGULAR, RunSpec
-from .values import apply_assignments, label_of, listed, merged, read_spec, relative_to, written_values
+from .values import apply_assignments, from_json, label_of, listed, merged, read_spec, relative_to, written_values
 
 
 def policy_of_run(host: Host, name: str, runs: Path) -> str | dict[str, Any]:
@@ -63,28 +63,24 @@ def policy_of_run(host: Host, name: str, runs: Path) -> str | dict[str, Any]:
     return {"name": policy["name"], "settings": settings}
 
 
-def spec_of_run(about: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The values of a run's spec, and the keys of the secrets that it had and that aren't kept."""
-    values = from_json(about["spec"])
-    missing = list(masked_keys(values))
+def spec_of_run(about: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a run's spec, without its secrets, which aren't kept."""
 
-    def without_secrets(value: Any, path: str = "") -> Any:
+    def kept(value: Any) -> Any:
         if isinstance(value, dict):
-            kept = {key: without_secrets(inner, f"{path}.{key}".removeprefix(".")) for key, inner in value.items()}
-            return {key: inner for key, inner in kept.items() if inner is not None}
+            return {key: inner for key, each in value.items() if (inner := kept(each)) is not None}
         if isinstance(value, list):
-            return [without_secrets(inner, f"{path}.{number}") for number, inner in enumerate(value)]
-        return None if path in missing else value
+            return [kept(each) for each in value]
+        return None if isinstance(value, str) and MASK in value else value
 
-    return without_secrets(values), missing
+    return dict(kept(from_json(about["spec"])))
 
 
 def spec_text(about: Mapping[str, Any]) -> tuple[str, list[str]]:
     """The spec of a run as a TOML file, and the keys of its secrets, which it lacks."""
     import tomli_w
 
-    values, missing = spec_of_run(about)
-    return tomli_w.dumps(values), missing
+    return tomli_w.dumps(spec_of_run(about)), list(masked_keys(from_json(about["spec"])))
 
 
 def find_training(runs: Path, name: str) -> RunFolder:
@@ -110,16 +106,12 @@ def newest_version(folder: RunFolder) -> Path:
     return adapter
 
 
-_WITH_MORE = {"tools": "alias", "rewards": "weight"}
-"""Lists whose choices have the form NAME=VALUE, and the key that the value is for."""
-_FROM_RUNS = "train-from-feedback"
-"""The spec of trainings that learn from recorded runs. With `-OPTIMIZER`, that of one optimizer, where there is one."""
+_WITH_MORE = {"tools": "alias", "rewards": "weight"}  # lists of NAME=VALUE, and the key that the value is for
+_FROM_RUNS = "train-from-feedback"  # learns from recorded runs. With `-OPTIMIZER`, that of one optimizer
 _RECORDINGS = "agentfw.recordings"
-_TRAINING = "train-"
-"""What the names of training specs begin with; the rest is an environment, `default`, or `any`."""
+_TRAINING = "train-"  # what the names of training specs begin with; the rest is an environment, `default`, or `any`
 _SKILLS = "skills"  # the tool that opens folders of skills, which are its setting `folders`
-_TASKS = ".jsonl"
-"""How a file of tasks ends. It is played as the spec called `jsonl` says, whose environment has a setting `tasks`."""
+_TASKS = ".jsonl"  # a file of tasks, played as the spec called `jsonl`, whose environment has a setting `tasks`
 
 
 class SpecValues(dict[str, Any]):
@@ -228,17 +220,14 @@ _OF_COMPONENTS = {*COMPONENTS.keys() - SINGULAR.keys(), *SINGULAR.values()}
 
 
 def spec_variables(environment: Mapping[str, str], notes: list[str]) -> dict[str, list[str]]:
-    """The environment variables that set keys of a spec, with these keys: AGENTFW_POLICY__MODEL is policy.model.
-
-    Other variables that begin with AGENTFW_ are no concern of specs. One with two underscores was meant to be.
-    """
+    """The environment variables that set keys of a spec, with these keys: AGENTFW_POLICY__MODEL is policy.model."""
     known = {*RunSpec.model_fields, *SINGULAR.values()}
     found = {}
     for name in sorted(name for name in environment if name.startswith(_PREFIX)):
         path = name.removeprefix(_PREFIX).lower().split("__")
         if path[0] in known:
             found[name] = path
-        elif len(path) > 1:
+        elif len(path) > 1:  # it was meant to be one: others that begin with AGENTFW_ are no concern of specs
             guess = nearest(path[0], known)
             meant = f"; did you mean {_PREFIX}{'__'.join([guess, *path[1:]]).upper()}?" if guess else ""
             notes.append(f"{name}: a spec has no key {path[0]}{meant}")
@@ -246,10 +235,7 @@ def spec_variables(environment: Mapping[str, str], notes: list[str]) -> dict[str
 
 
 def _selected(values: Mapping[str, Any], path: list[str]) -> list[str] | None:
-    """The path with the name of a component as the spec has it: capitals, dashes and dots don't survive in variables.
-
-    None if no such component is selected: then the variable is about another run.
-    """
+    """The path with the name of a component as the spec has it. None if a variable is about one that isn't selected."""
     several = next((several for several, one in SINGULAR.items() if one == path[0]), None)
     if several is None:
         return path if values.get(path[0]) is not None else None
@@ -259,47 +245,43 @@ def _selected(values: Mapping[str, Any], path: list[str]) -> list[str] | None:
 
 
 def start_of_run(host: Host, name: str | None, spec: Path | None) -> SpecValues:
-    """The file that was given, the spec that a plugin ships by this name, or the default.
-
-    The default is made for its own environment; any other environment starts from the spec called "any".
-    """
+    """The file that was given, the spec that a plugin ships by this name, or the default."""
     if spec is None and name is not None and host.has_spec(name):
         return _shipped(host, name)
-
-    def default() -> SpecValues:
-        # What an agentfw.toml names, a file or a spec of that name.
-        named = next((file.default for file in host.layers if file.default), "default")
-        values = _file(Path(named)) if os.path.isabs(named) else _shipped(host, named)
-        is_of_another = name is not None and _name_in(values.get("environment")) != name
-        return _shipped(host, "any") if is_of_another and "any" in host.specs() else values
-
-    return _in(host, name, spec, default)
+    _check_environment(host, name)
+    if spec is not None:
+        return _in(name, _file(spec))
+    # What an agentfw.toml names, a file or a spec of that name.
+    named = next((file.default for file in host.layers if file.default), "default")
+    values = _file(Path(named)) if os.path.isabs(named) else _shipped(host, named)
+    # That is made for its own environment.
+    if name not in (None, _name_in(values.get("environment"))) and "any" in host.specs():
+        values = _shipped(host, "any")
+    return _in(name, values)
 
 
 def start_of_training(host: Host, name: str | None, spec: Path | None) -> SpecValues:
-    """The file that was given, or the spec that a plugin ships for trainings in this environment.
-
-    The spec train-NAME may also be another training in the environment that it says.
-    """
+    """The file that was given, or the spec that a plugin ships for trainings in this environment."""
     specs = host.specs()
     if spec is None and name is not None and _TRAINING + name in specs:
         values = _shipped(host, _TRAINING + name)
-        if _name_in(values.get("environment")) not in (None, name):
+        if _name_in(values.get("environment")) not in (None, name):  # NAME is another training
             return values
+    _check_environment(host, name)
+    if spec is not None:
+        return _in(name, _file(spec))
+    known = [_TRAINING + each for each in ("default" if name is None else name, "any")]
+    found = next((each for each in known if each in specs), None)
+    return _in(name, SpecValues({}) if found is None else _shipped(host, found))
 
-    def default() -> SpecValues:
-        known = [_TRAINING + each for each in ("default" if name is None else name, "any")]
-        found = next((each for each in known if each in specs), None)
-        return SpecValues({}) if found is None else _shipped(host, found)
 
-    return _in(host, name, spec, default)
-
-
-def _in(host: Host, name: str | None, spec: Path | None, default: Callable[[], SpecValues]) -> SpecValues:
-    """The values of a spec file, or the default, in the environment of this name."""
+def _check_environment(host: Host, name: str | None) -> None:
+    """A wrong name is an error before any file is read."""
     if name is not None:
-        host.find("environment", name)  # a wrong name is an error before any file is read
-    values = default() if spec is None else _file(spec)
+        host.find("environment", name)
+
+
+def _in(name: str | None, values: SpecValues) -> SpecValues:
     if name is None:
         return values
     return values.then("command line", {**values, "environment": _kept(values.get("environment"), name)})
@@ -307,11 +289,11 @@ def _in(host: Host, name: str | None, spec: Path | None, default: Callable[[], S
 
 def _file(path: Path) -> SpecValues:
     """The values of a spec file, or those that a run was played with, if this is its folder."""
-    if (path / "run.json").exists():
-        about = RunFolder.open(path).about
-        require_trusted(path, of_run(about))
-        return SpecValues({}).then(shown_path(path), spec_of_run(about)[0])
-    return SpecValues({}).then(shown_path(path), read_spec(path))
+    if not (path / "run.json").exists():
+        return SpecValues({}).then(shown_path(path), read_spec(path))
+    about = RunFolder.open(path).about
+    require_trusted(path, of_run(about))
+    return SpecValues({}).then(shown_path(path), spec_of_run(about))
 
 
 def _shipped(host: Host, name: str) -> SpecValues:
@@ -319,31 +301,17 @@ def _shipped(host: Host, name: str) -> SpecValues:
 
 
 def with_defaults(values: SpecValues, host: Host) -> SpecValues:
-    """The values, and what the files of defaults say beside them.
-
-    A table gets the keys that it lacks, and a component the settings that a default has for one of its name. Keys that
-    only a training has are no defaults of other runs, and the other way round.
-    """
+    """The values, and what the files of defaults say beside them: keys of tables, and settings of components."""
+    # Keys that only a training has are no defaults of other runs, and the other way round.
     unused = OF_TRAININGS if values.get("optimizer") is None else OF_RUNS
-    for file in host.layers:
-        for key in file.defaults:
-            if key not in RunSpec.model_fields:
-                guess = nearest(key, RunSpec.model_fields)
-                hint = f'did you mean "{guess}"?' if guess else "it has the keys of a spec"
-                raise SettingsError(f"{file.path}: defaults.{key}: no such key; {hint}", fix=f"fix {file.path}")
-        given = relative_to(file.path.parent, written_values(file.defaults))
-        filled = {
-            key: _under(key, values[key], default) if key in values else default
-            for key, default in given.items()
-            if key not in unused
-        }
-        values = values.then(file.title, {**values, **filled})
-    return values
 
-
-def _under(key: str, value: Any, default: Any) -> Any:
-    """The value of a spec, with what a default adds to it."""
-    if key in COMPONENTS:
+    def filled(key: str, default: Any) -> Any:
+        if key not in values:
+            return default
+        value = values[key]
+        if key not in COMPONENTS:
+            both = isinstance(value, Mapping) and isinstance(default, Mapping)
+            return merged(default, value) if both else value
         given = {(choice.get("name"), label_of(choice)): choice for choice in listed(default)}
         choices = []
         for choice in listed(value):
@@ -351,7 +319,17 @@ def _under(key: str, value: Any, default: Any) -> Any:
             settings = merged(own.get("settings", {}), choice.get("settings", {}))
             choices.append({**own, **choice, **({"settings": settings} if settings else {})})
         return choices if key in SINGULAR else choices[0] if choices else value
-    return merged(default, value) if isinstance(value, Mapping) and isinstance(default, Mapping) else value
+
+    for file in host.layers:
+        for key in file.defaults:
+            if key not in RunSpec.model_fields:
+                guess = nearest(key, RunSpec.model_fields)
+                hint = f'did you mean "{guess}"?' if guess else "it has the keys of a spec"
+                raise SettingsError(f"{file.path}: defaults.{key}: no such key; {hint}", fix=f"fix {file.path}")
+        given = relative_to(file.path.parent, written_values(file.defaults))
+        beside = {key: filled(key, default) for key, default in given.items() if key not in unused}
+        values = values.then(file.title, {**values, **beside})
+    return values
 
 
 def check_training(values: Mapping[str, Any]) -> None:
@@ -380,8 +358,8 @@ def with_skills(values: Mapping[str, Any], folders: Sequence[str]) -> dict[str, 
     if not folders:
         return dict(values)
     tools: list[dict[str, Any]] = [dict(choice) for choice in listed(values.get("tools", ()))]
-    known = [tool for tool in tools if (tool.get("name"), tool.get("alias")) == (_SKILLS, None)]
-    own: dict[str, Any] = known[0] if known else {"name": _SKILLS}
+    known = (tool for tool in tools if (tool.get("name"), tool.get("alias")) == (_SKILLS, None))
+    own: dict[str, Any] = next(known, {"name": _SKILLS})
     others = [tool for tool in tools if tool is not own]
     given = [os.path.abspath(folder) if os.path.isdir(folder) else folder for folder in folders]
     whole = dict.fromkeys([*own.get("settings", {}).get("folders", ()), *given])
@@ -393,7 +371,6 @@ def with_settings(choice: dict[str, Any], **settings: object) -> dict[str, Any]:
 
 
 def _with_tasks(file: str, values: SpecValues) -> SpecValues:
-    """The values of a spec, with the file of tasks that its environment reads."""
     if "{split}" not in file and not Path(file).is_file():  # before a model is downloaded
         guess = nearest(Path(file).name, [each.name for each in Path(file).parent.glob(f"*{_TASKS}")])
         raise UsageError(
@@ -405,12 +382,11 @@ def _with_tasks(file: str, values: SpecValues) -> SpecValues:
 
 
 def start_from_runs(names: Sequence[str], runs: Path, optimizer: str | None = None, metric: str = "") -> Start:
-    """Trainings that learn from what was recorded in these runs.
+    """Trainings that learn from what was recorded in these runs, or in one metric of the feedback in them.
 
-    They are the setting `runs` of the environment, and of each reward that has one in the spec, and so is `metric`,
-    the feedback that is learned from, if it isn't empty. A name may also be an
-    address such as postgresql://..., if an entry point of the group `agentfw.recordings` is called as it begins. This
-    is a function that makes runs of what is there: `copied(address, host, directory_of_runs)` returns their folders.
+    Both are settings of the environment, and of each reward that has `runs` in the spec. A name may also be an address
+    such as postgresql://..., if an entry point of the group `agentfw.recordings` is called as it begins: a function
+    that makes runs of what is there, `copied(address, host, directory_of_runs)`, and returns their folders.
     """
 
     def start(host: Host, name: str | None, spec: Path | None) -> SpecValues:
@@ -446,10 +422,7 @@ def start_from_runs(names: Sequence[str], runs: Path, optimizer: str | None = No
 
 
 def with_choices(values: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Put what was chosen into the values of a spec. A list takes the place of the spec's list.
-
-    A component that is named again keeps the settings that it has in the spec.
-    """
+    """Put what was chosen into the values of a spec, in which a component that is named again keeps its settings."""
     given = {key: value for key, value in options.items() if value is not None and value != ()}
     for key, chosen in given.items():
         if key in COMPONENTS and isinstance(chosen, str):
