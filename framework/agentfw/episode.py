@@ -179,8 +179,9 @@ class Turn:
     """Whether the tokens were drawn from a distribution that a learner can't compute, such as those that a JSON schema
     allows."""
     stop: tuple[str, ...] = ()
+    """Stop texts of the request."""
     max_tokens: int | None = None
-    """Of the request, as `stop`."""
+    """Maximum number of tokens of the request, if it had one."""
     model: str = ""
     """Name of the model that answered, if a gateway has several. Empty for the policy of its run."""
     at: float | None = None

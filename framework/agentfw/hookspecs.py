@@ -99,6 +99,7 @@ class KnownPlugin(NamedTuple):
     """A distribution that may not be installed, and what it offers."""
 
     name: str
+    """Name of the distribution, as pip knows it."""
     offers: Mapping[str, Sequence[str]]
     """Offered names by kind: a kind of component such as "environment", or "spec", or "command"."""
     folder: str = ""

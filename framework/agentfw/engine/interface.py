@@ -40,6 +40,7 @@ class Resources:
     learns: bool = False
     """Whether it gets GPUs that learn, and not those that play."""
     environment: Mapping[str, str] = field(default_factory=dict)
+    """Further environment variables of its process."""
     here: bool = False
     """Whether it must be on this machine, because it works in the run's folder."""
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from ..agent import Agent, Decision
 from ..boundary.coroutines import not_awaitable
+from ..boundary.crossing import Layer
 from ..boundary.secrets import struck
 from ..environment import Environment
 from ..episode import Episode, Event, Intervention, Measure, Observation, Task, Turn
@@ -389,7 +390,7 @@ class SeatWorld:
 
 
 def _name(component: object) -> str:
-    return type(getattr(component, "inside", component)).__name__
+    return type(component.inside if isinstance(component, Layer) else component).__name__
 
 
 def _in_flight(work: Work) -> InFlight:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import math
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from offering import offering
 from planned_worlds import INTERFACES, Planned, Rule, Ruled, do, kinds, play
 
-from agentfw import Decision, Engagement, Environment, Generation, World, action
+from agentfw import Decision, Engagement, Environment, Generation, Policy, Run, World, action
 from agentfw.episode import Intervention, Observation, Task
 from agentfw.errors import PluginError, TimelineError
 from agentfw.interfaces import EventDriven, Interface, Polling, Reflex, StepLoop
 from agentfw.request import InFlight
+from agentfw.runs import parse_spec
+from agentfw.testing import fresh_host
 from agentfw.tool import Tool, tool
 
 # -- one moment ------------------------------------------------------------------------------------------------------
@@ -186,8 +190,8 @@ def test_an_agent_that_decides_nonsense_about_time_is_named(decision: Decision) 
 class Endless(Environment):
     """A clock that nobody stops."""
 
-    def __init__(self, delay: float) -> None:
-        self.delay = delay
+    def __init__(self, delay: float = 0) -> None:
+        self.delay, self.inside = delay, 21.5  # a world may call its own things what a guard calls the world
 
     def begin(self, world: World, task: Task) -> None:
         self.world = world
@@ -205,6 +209,13 @@ def test_a_world_that_never_ends_or_goes_back_is_named(delay: float, words: str)
     with pytest.raises(TimelineError, match=rf"the world Endless: .*{words}") as caught:
         play(Endless(delay), Ruled())
     assert caught.value.exit_code == 3
+
+
+def test_a_world_that_never_ends_is_named_by_its_class_also_in_a_run(tmp_path: Path) -> None:
+    host = fresh_host(offering(environment={"endless": Endless}, policy={"silent": Policy}))
+    spec = parse_spec({"environment": "endless", "policy": "silent", "episodes": 1, "retries": 0})
+    with pytest.raises(TimelineError, match=r'environment "endless" .*: the world Endless: .*at one instant, 0'):
+        asyncio.run(Run.create(spec, host, tmp_path).execute())
 
 
 def test_how_long_a_world_may_go_on_is_set_by_whoever_runs_it() -> None:

@@ -167,7 +167,7 @@ def test_nobody_can_change_a_record(host: Host, tmp_path: Path) -> None:
 
 
 def test_a_world_that_removes_turns_is_named(host: Host, tmp_path: Path) -> None:
-    with pytest.raises(PluginError, match="has removed turns from the record"):
+    with pytest.raises(PluginError, match="the world Whitewashed has removed turns from the record"):
         run(host, tmp_path, "whitewashed")
 
 
