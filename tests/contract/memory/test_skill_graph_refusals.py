@@ -11,8 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agentfw_memory import BadInputError, GraphSettings, NewSkill, SkillGraph, StrategyHubs, UnknownSkillError
-from agentfw_memory.errors import StorageError, StoreRefusedError
+from agentfw_memory import (
+    BadInputError,
+    GraphSettings,
+    NewSkill,
+    SkillGraph,
+    StorageError,
+    StoreRefusedError,
+    StrategyHubs,
+    UnknownSkillError,
+)
 
 OpenGraph = Callable[..., SkillGraph]
 Call = Callable[[SkillGraph], object]

@@ -15,8 +15,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agentfw_rewardmodels import BadInputError, FileRefusedError, PreferenceModel, PreferenceSettings, Progress
-from agentfw_rewardmodels.errors import StorageError, UnknownUserError
+from agentfw_rewardmodels import (
+    BadInputError,
+    FileRefusedError,
+    PreferenceModel,
+    PreferenceSettings,
+    Progress,
+    StorageError,
+    UnknownUserError,
+)
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("safetensors")
