@@ -24,7 +24,6 @@ from .base import (
     own_attention,
     require_loadable,
     require_trainable,
-    window_of,
 )
 from .chat import Chat
 from .checkpoint import Start, check_adapter
@@ -46,5 +45,4 @@ __all__ = [
     "own_attention",
     "require_loadable",
     "require_trainable",
-    "window_of",
 ]

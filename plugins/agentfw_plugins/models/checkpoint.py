@@ -40,7 +40,7 @@ def needing(what: str, extra: str = "train") -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        raise MissingExtraError(what, extra, module=error.name or "") from None
+        raise MissingExtraError(what, extra, module=error.name or "") from error
 
 
 def ends_of(path: Path) -> bytes:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import random
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -139,6 +141,24 @@ def test_a_request_that_is_given_up_leaves_room(small_model: Path) -> None:
 
 
 # -- what can be wrong -------------------------------------------------------------------------------------------------
+
+
+def test_an_error_in_a_pass_keeps_nothing_of_it_in_memory(small_model: Path) -> None:
+    computed = list[Any]()
+
+    def broken(_head: Any, _inputs: Any, output: Any) -> None:
+        computed.append(weakref.ref(output))
+        raise RuntimeError("the device has an error")
+
+    async def use(policy: TransformersPolicy) -> None:
+        model = await asyncio.wrap_future(policy._engine.call(policy._engine.model))
+        model.get_output_embeddings().register_forward_hook(broken)
+        with pytest.raises(RuntimeError, match="the device has an error"):
+            await policy.generate(request(1))
+        await asyncio.wrap_future(policy._engine.call(gc.collect))
+        assert [reference() for reference in computed] == [None]
+
+    using(make(small_model), use)
 
 
 def test_a_prompt_that_is_too_long_is_told_with_its_task(small_model: Path) -> None:

@@ -175,13 +175,8 @@ class Engine:
                     self._admit()
                     if self._busy():
                         self._step()
-                except Exception as error:  # all requests fail, and later ones start afresh
-                    explained = self._explained(error)
-                    for row, job in self._busy():
-                        if job.future.set_running_or_notify_cancel():
-                            job.future.set_exception(explained)
-                        row.job = None
-                    self.forget()
+                except Exception as error:
+                    self._fail(error)  # there, because what this method's variables hold is kept
         for item in [*(job for _, job in self._busy()), *self._waiting]:
             item.future.cancel()
 
@@ -203,6 +198,14 @@ class Engine:
             call.future.set_result(call.run())
         except Exception as error:
             call.future.set_exception(self._explained(error))
+
+    def _fail(self, error: Exception) -> None:
+        """After an error in a pass, fail all requests and start afresh for later ones."""
+        for row, job in self._busy():
+            if job.future.set_running_or_notify_cancel():
+                job.future.set_exception(self._explained(error))
+            row.job = None
+        self.forget()
 
     def _explained(self, error: Exception) -> Exception:
         import torch
