@@ -50,17 +50,15 @@ def choice_of(reply: Mapping[str, Any]) -> Json:
     return table(choices[0]) if isinstance(choices, list) and choices else {}
 
 
-def message_of(reply: Mapping[str, Any]) -> Json:
-    return table(choice_of(reply).get("message"))
-
-
 def chunk_of(delta: Json, finish: str | None = None, **more: Any) -> Json:
     return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish, **more}]}
 
 
 def as_chunk(reply: Json) -> Json:
-    """A whole answer as the only chunk of a stream."""
-    return {**reply, "choices": [{**choice_of(reply), "delta": message_of(reply)}]}
+    """A whole answer as the only chunk of a stream. Each call is whole, whatever indexes a server gave them."""
+    message = table(choice_of(reply).get("message"))
+    calls = [{**call, "index": place} for place, call in enumerate(objects(message.get("tool_calls")))]
+    return {**reply, "choices": [{**choice_of(reply), "delta": {**message, "tool_calls": calls}}]}
 
 
 def text_alone(parts: Sequence[Mapping[str, Any]], between: str = "") -> Any:

@@ -114,6 +114,16 @@ def test_arguments_that_a_server_sends_as_an_object_are_told_as_json(name: str) 
 
 
 @pytest.mark.parametrize("protocol", CONVERSING, ids=lambda protocol: protocol.name)
+def test_calls_to_which_a_server_gave_one_index_stay_apart_in_a_whole_answer(protocol: Protocol) -> None:
+    calls = [{**CALL, "index": 0, "id": name} for name in ("c", "d")]
+    reply = {**REPLY, "choices": [{**REPLY["choices"][0], "message": {**MESSAGE, "tool_calls": calls}}]}
+
+    found = protocol.read_answer(protocol.write_answer(reply, Body({"model": "served"})))
+
+    assert within([{**CALL, "id": name} for name in ("c", "d")], found["choices"][0]["message"]["tool_calls"])
+
+
+@pytest.mark.parametrize("protocol", CONVERSING, ids=lambda protocol: protocol.name)
 def test_what_was_recalled_changes_nothing_else(protocol: Protocol) -> None:
     body = protocol.write_request(Body(CHAT))
 
