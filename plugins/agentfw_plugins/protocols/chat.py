@@ -214,7 +214,7 @@ def _completion(reply: Json, choices: list[Json]) -> Json:
 
 def _from_chat(choice: Json, said: Json) -> Json:
     kept = {name: value for name, value in choice.items() if name not in ("message", "delta")}
-    return {**kept, "text": said.get("content") or "", "logprobs": None}
+    return {**kept, "text": completion.said_in(said.get("content")), "logprobs": None}
 
 
 def _as_chat(choice: Json, key: str) -> Json:

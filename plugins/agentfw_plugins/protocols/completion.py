@@ -35,6 +35,11 @@ def text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
+def said_in(content: object) -> str:
+    """The text of a content, which some servers give in parts, such as thoughts and text."""
+    return "".join(text(part.get("text")) for part in objects(content)) or text(content)
+
+
 def number(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
 

@@ -389,7 +389,8 @@ def _said(candidate: Json, calls: int) -> Json:
 def _words(message: Json) -> list[Json]:
     """The thoughts and the text of a message or delta, as parts."""
     parts: list[Json] = [{"text": thoughts, "thought": True}] if (thoughts := completion.reasoning_of(message)) else []
-    return [*parts, *({"text": said} for kind in ("content", "refusal") if (said := text(message.get(kind))))]
+    said = (completion.said_in(message.get(kind)) for kind in ("content", "refusal"))
+    return [*parts, *({"text": one} for one in said if one)]
 
 
 def _call(identity: str, name: object, arguments: object) -> Json:

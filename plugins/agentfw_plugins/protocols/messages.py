@@ -94,7 +94,7 @@ class _EventWriter(StreamWriter):
             yield from self._block("thinking", {"type": "thinking", "thinking": "", "signature": ""})
             yield self._delta("thinking_delta", thinking=thoughts)
         for kind in ("content", "refusal"):
-            if said := text(delta.get(kind)):
+            if said := completion.said_in(delta.get(kind)):
                 self._refused |= kind == "refusal"
                 yield from self._block("text", {"type": "text", "text": ""})
                 yield self._delta("text_delta", text=said)

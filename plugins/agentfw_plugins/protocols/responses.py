@@ -114,7 +114,7 @@ class _EventWriter(StreamWriter):
             yield self._event(f"response.{_THOUGHT}.delta", **where, content_index=0, delta=thoughts)
         logprobs = objects(table(choice.get("logprobs")).get("content"))
         for kind, name in (("content", "output_text"), ("refusal", "refusal")):
-            if said := text(delta.get(kind)):
+            if said := completion.said_in(delta.get(kind)):
                 yield from self._text(name, said, logprobs)
         for index, identity, name, more in completion.call_deltas(chunk):
             call = {"id": f"fc_{self._name}_{index}", "call_id": identity, "name": name, "arguments": ""}

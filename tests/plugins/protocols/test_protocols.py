@@ -123,6 +123,20 @@ def test_calls_to_which_a_server_gave_one_index_stay_apart_in_a_whole_answer(pro
     assert within([{**CALL, "id": name} for name in ("c", "d")], found["choices"][0]["message"]["tool_calls"])
 
 
+@pytest.mark.parametrize("name", ["responses", "messages", "google", "completions"])
+def test_the_text_of_a_content_in_parts_is_told_in_every_protocol(name: str) -> None:
+    parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}, {"type": "text", "text": "Sunny."}]
+    reply = {"id": "1", "choices": [{"index": 0, "message": {"content": parts}, "finish_reason": "stop"}]}
+    protocol, body = protocols()[name], Body({"model": "served"})
+    writer, streamed = protocol.writer(body), StreamedReply(protocol.reader)
+
+    found = protocol.read_answer(protocol.write_answer(reply, body))
+    for line in b"".join([*writer.take(as_chunk(reply)), *writer.end()]).splitlines():
+        streamed.take(line)
+
+    assert [one["choices"][0]["message"]["content"] for one in (found, streamed.whole())] == ["Sunny."] * 2
+
+
 @pytest.mark.parametrize("protocol", CONVERSING, ids=lambda protocol: protocol.name)
 def test_what_was_recalled_changes_nothing_else(protocol: Protocol) -> None:
     body = protocol.write_request(Body(CHAT))
