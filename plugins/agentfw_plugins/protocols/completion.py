@@ -1,7 +1,7 @@
 """Chat completions, the format between protocols: what is read from them, and what they are made of.
 
-Servers write them, so what isn't as it must be is taken for missing: an object that is no `table`, a list without
-`objects`, and what is no `text` or `number`.
+Servers write them, so nothing in them is trusted: `table`, `objects`, `text` and `number` take a value of another type
+for an empty one.
 """
 
 from __future__ import annotations

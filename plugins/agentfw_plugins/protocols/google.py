@@ -377,9 +377,8 @@ def _said(candidate: Json, calls: int) -> Json:
         if part.get("functionCall"):
             call, known = table(part["functionCall"]), found.setdefault("tool_calls", [])
             index, arguments = calls + len(known), json.dumps(call.get("args") or {})
-            known.append(
-                {"index": index, **completion.call_of(call.get("id") or f"call_{index}", call.get("name"), arguments)}
-            )
+            called = completion.call_of(call.get("id") or f"call_{index}", call.get("name"), arguments)
+            known.append({"index": index, **called})
         elif said := text(part.get("text")):
             kind = "reasoning_content" if part.get("thought") is True else "content"
             found[kind] = found.get(kind, "") + said

@@ -399,9 +399,8 @@ def _said(item: Json) -> Json:
     """What an item adds to the message of a chat completion."""
     kind = item.get("type")
     if kind == "function_call":
-        return {
-            "tool_calls": [completion.call_of(item.get("call_id"), item.get("name"), item.get("arguments") or "{}")]
-        }
+        call = completion.call_of(item.get("call_id"), item.get("name"), item.get("arguments") or "{}")
+        return {"tool_calls": [call]}
     if kind == "message":
         parts = objects(item.get("content"))
         refusal = "".join(text(part.get("refusal")) for part in parts)
