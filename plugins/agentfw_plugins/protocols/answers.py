@@ -21,8 +21,7 @@ from agentfw.request import NO_CALLS, CallsInText
 from agentfw.turns.parsing import parse_calls
 
 from ..models.conversation import tagged
-from .completion import objects, table
-from .completion import text as text_in
+from .completion import objects, said_in, table
 from .protocol import Malformed, StreamReader
 
 _AS_TOLD = CallsInText(frozenset(("tags",)))  # see agentfw_plugins.models.conversation
@@ -97,8 +96,8 @@ class _Parts:
                     found.setdefault(part, []).extend(values)
         delta = table(choice.get("delta"))
         for name in ("content", "refusal", "reasoning_content", "reasoning"):
-            if isinstance(text := delta.get(name), str):
-                self._message[name] = self._message.get(name, "") + text
+            if said := said_in(delta.get(name)):
+                self._message[name] = self._message.get(name, "") + said
         for part in objects(delta.get("tool_calls")):
             # A server that gives no index gives each call whole.
             index = part.get("index")
@@ -126,8 +125,7 @@ def read_generation(reply: object, names: Collection[str], *, native: bool = Tru
         raise Malformed("the answer's choice has no message")
     if choice.get("finish_reason") == "abort":
         raise Malformed("the server aborted the answer")
-    content = message.get("content")  # text, or a list of parts of which some are text
-    said = "".join(str(part.get("text") or "") for part in objects(content)) or text_in(content)
+    said = said_in(message.get("content"))
     text, calls, failures = _calls(said, message.get("tool_calls"), names)
     token_ids = _integers(choice.get("token_ids"))
     logprobs, pieces = _logprobs(choice.get("logprobs"))

@@ -214,7 +214,7 @@ def _completion(reply: Json, choices: list[Json]) -> Json:
 
 def _from_chat(choice: Json, said: Json) -> Json:
     kept = {name: value for name, value in choice.items() if name not in ("message", "delta")}
-    return {**kept, "text": said.get("content") or "", "logprobs": None}
+    return {**kept, "text": completion.said_in(said.get("content")), "logprobs": None}
 
 
 def _as_chat(choice: Json, key: str) -> Json:
@@ -369,9 +369,8 @@ def write_completion(replies: Sequence[Reply], asked: ChatRequest, about: About)
 def last_chunks(reply: Reply, asked: ChatRequest) -> Iterator[Json]:
     """What follows on the text of a streamed answer."""
     for index, call in enumerate(reply.calls):
-        yield completion.chunk_of(
-            {"tool_calls": [{"index": index, **completion.call_of(call.id, call.name, arguments(call))}]}
-        )
+        called = completion.call_of(call.id, call.name, arguments(call))
+        yield completion.chunk_of({"tool_calls": [{"index": index, **called}]})
     # The tokens come together: some of their text may have to wait, and some belong to calls.
     yield completion.chunk_of({}, _FINISH[reply.finish], **_exact_tokens(reply, asked))
     if asked.with_usage:

@@ -1,7 +1,7 @@
 """Chat completions, the format between protocols: what is read from them, and what they are made of.
 
-Servers write them, so what isn't as it must be is taken for missing: an object that is no `table`, a list without
-`objects`, and what is no `text` or `number`.
+Servers write them, so nothing in them is trusted: `table`, `objects`, `text` and `number` take a value of another type
+for an empty one.
 """
 
 from __future__ import annotations
@@ -35,6 +35,11 @@ def text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
+def said_in(content: object) -> str:
+    """The text of a content, which some servers give in parts, such as thoughts and text."""
+    return "".join(text(part.get("text")) for part in objects(content)) or text(content)
+
+
 def number(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
@@ -50,17 +55,15 @@ def choice_of(reply: Mapping[str, Any]) -> Json:
     return table(choices[0]) if isinstance(choices, list) and choices else {}
 
 
-def message_of(reply: Mapping[str, Any]) -> Json:
-    return table(choice_of(reply).get("message"))
-
-
 def chunk_of(delta: Json, finish: str | None = None, **more: Any) -> Json:
     return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish, **more}]}
 
 
 def as_chunk(reply: Json) -> Json:
-    """A whole answer as the only chunk of a stream."""
-    return {**reply, "choices": [{**choice_of(reply), "delta": message_of(reply)}]}
+    """A whole answer as the only chunk of a stream. Each call is whole, whatever indexes a server gave them."""
+    message = table(choice_of(reply).get("message"))
+    calls = [{**call, "index": place} for place, call in enumerate(objects(message.get("tool_calls")))]
+    return {**reply, "choices": [{**choice_of(reply), "delta": {**message, "tool_calls": calls}}]}
 
 
 def text_alone(parts: Sequence[Mapping[str, Any]], between: str = "") -> Any:

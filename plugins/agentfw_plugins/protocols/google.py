@@ -377,9 +377,8 @@ def _said(candidate: Json, calls: int) -> Json:
         if part.get("functionCall"):
             call, known = table(part["functionCall"]), found.setdefault("tool_calls", [])
             index, arguments = calls + len(known), json.dumps(call.get("args") or {})
-            known.append(
-                {"index": index, **completion.call_of(call.get("id") or f"call_{index}", call.get("name"), arguments)}
-            )
+            called = completion.call_of(call.get("id") or f"call_{index}", call.get("name"), arguments)
+            known.append({"index": index, **called})
         elif said := text(part.get("text")):
             kind = "reasoning_content" if part.get("thought") is True else "content"
             found[kind] = found.get(kind, "") + said
@@ -389,7 +388,8 @@ def _said(candidate: Json, calls: int) -> Json:
 def _words(message: Json) -> list[Json]:
     """The thoughts and the text of a message or delta, as parts."""
     parts: list[Json] = [{"text": thoughts, "thought": True}] if (thoughts := completion.reasoning_of(message)) else []
-    return [*parts, *({"text": said} for kind in ("content", "refusal") if (said := text(message.get(kind))))]
+    said = (completion.said_in(message.get(kind)) for kind in ("content", "refusal"))
+    return [*parts, *({"text": one} for one in said if one)]
 
 
 def _call(identity: str, name: object, arguments: object) -> Json:

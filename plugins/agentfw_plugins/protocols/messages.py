@@ -74,6 +74,7 @@ class _EventWriter(StreamWriter):
     def __init__(self, body: Body) -> None:
         super().__init__(body)
         self._content: list[Json] = []
+        self._said: list[list[str]] = []  # the pieces of each block
         self._open: Any = None
         self._refused = False
         self._finish: Json = {"finish_reason": "stop"}
@@ -91,23 +92,25 @@ class _EventWriter(StreamWriter):
         delta = table(choice.get("delta"))
         if thoughts := completion.reasoning_of(delta):
             yield from self._block("thinking", {"type": "thinking", "thinking": "", "signature": ""})
-            yield self._delta("thinking", thoughts, {"type": "thinking_delta", "thinking": thoughts})
+            yield self._delta("thinking_delta", thinking=thoughts)
         for kind in ("content", "refusal"):
-            if said := text(delta.get(kind)):
+            if said := completion.said_in(delta.get(kind)):
                 self._refused |= kind == "refusal"
                 yield from self._block("text", {"type": "text", "text": ""})
-                yield self._delta("text", said, {"type": "text_delta", "text": said})
+                yield self._delta("text_delta", text=said)
         for index, identity, name, more in completion.call_deltas(chunk):
             yield from self._block(index, {"type": "tool_use", "id": identity, "name": name, "input": {}})
             if more:
-                yield self._delta("input", more, {"type": "input_json_delta", "partial_json": more})
+                yield self._delta("input_json_delta", partial_json=more)
 
     def end(self) -> Iterator[bytes]:
         yield from self._close()
         finish, usage = _finish(self._finish, self._refused, self.body), _usage({"usage": self._usage})
-        for block in self._content:
+        for block, said in zip(self._content, map("".join, self._said), strict=True):
             if block["type"] == "tool_use":
-                block["input"] = completion.arguments_of(block["input"])
+                block["input"] = completion.arguments_of(said)
+            else:
+                block[block["type"]] = said
         self.whole = {**self.whole, "content": self._content, **finish, "usage": usage}
         yield _event("message_delta", delta=finish, usage=usage)
         yield _event("message_stop")
@@ -117,16 +120,17 @@ class _EventWriter(StreamWriter):
             yield from self._close()
             self._open = key
             yield _event("content_block_start", index=len(self._content), content_block=block)
-            self._content.append(block | ({"input": ""} if "input" in block else {}))
+            self._content.append(block)
+            self._said.append([])
 
     def _close(self) -> Iterator[bytes]:
         if self._open is not None:
             yield _event("content_block_stop", index=len(self._content) - 1)
             self._open = None
 
-    def _delta(self, name: str, more: str, delta: Json) -> bytes:
-        self._content[-1][name] += more
-        return _event("content_block_delta", index=len(self._content) - 1, delta=delta)
+    def _delta(self, kind: str, **more: str) -> bytes:
+        self._said[-1] += more.values()
+        return _event("content_block_delta", index=len(self._content) - 1, delta={"type": kind, **more})
 
 
 class Messages(Protocol):

@@ -48,7 +48,11 @@ class BadRequest(Exception):
 
 
 class Body:
-    """A JSON object of a request. Methods raise BadRequest if a value is not what it must be."""
+    """A JSON object of a request. Methods raise BadRequest if a value is not what it must be.
+
+    A request that is passed on is read for the record only, and its server says what is wrong with it. Such a body is
+    lenient: what can't be read is missing, and a picture, say, is there by its kind and a digest.
+    """
 
     def __init__(self, values: Mapping[str, Any], where: str = "", raw: bytes = b"", *, lenient: bool = False) -> None:
         self.values, self.where, self.raw, self.lenient = values, where, raw, lenient
@@ -287,7 +291,7 @@ class StreamWriter:
         self.body = body
         """The request."""
         self.whole: Json = {}
-        """The whole answer, after its end."""
+        """The whole answer, after its end, for a protocol that leaves `write_answer` as it is."""
 
     def take(self, chunk: Json) -> Iterator[bytes]:
         """The events of the next chunk of a chat completion."""

@@ -114,7 +114,7 @@ class _EventWriter(StreamWriter):
             yield self._event(f"response.{_THOUGHT}.delta", **where, content_index=0, delta=thoughts)
         logprobs = objects(table(choice.get("logprobs")).get("content"))
         for kind, name in (("content", "output_text"), ("refusal", "refusal")):
-            if said := text(delta.get(kind)):
+            if said := completion.said_in(delta.get(kind)):
                 yield from self._text(name, said, logprobs)
         for index, identity, name, more in completion.call_deltas(chunk):
             call = {"id": f"fc_{self._name}_{index}", "call_id": identity, "name": name, "arguments": ""}
@@ -399,9 +399,8 @@ def _said(item: Json) -> Json:
     """What an item adds to the message of a chat completion."""
     kind = item.get("type")
     if kind == "function_call":
-        return {
-            "tool_calls": [completion.call_of(item.get("call_id"), item.get("name"), item.get("arguments") or "{}")]
-        }
+        call = completion.call_of(item.get("call_id"), item.get("name"), item.get("arguments") or "{}")
+        return {"tool_calls": [call]}
     if kind == "message":
         parts = objects(item.get("content"))
         refusal = "".join(text(part.get("refusal")) for part in parts)

@@ -66,12 +66,8 @@ def test_a_request_is_read_as_it_was_written(protocol: Protocol, more: dict[str,
 
     written = {**protocol.write_request(Body(chat)), "model": "served"}
 
-    assert within(chat, {"response_format": None, **protocol.read_request(Body(written)).values} | _unnamed(more))
-
-
-def _unnamed(more: dict[str, Any]) -> dict[str, Any]:
-    """A format has no name in some protocols."""
-    return {"response_format": FORM} if "response_format" in more else {}
+    unnamed = {"response_format": FORM} if "response_format" in more else {}  # a format has no name in some protocols
+    assert within(chat, {**protocol.read_request(Body(written)).values, **unnamed})
 
 
 @pytest.mark.parametrize("protocol", CONVERSING, ids=lambda protocol: protocol.name)
@@ -111,6 +107,16 @@ def test_arguments_that_a_server_sends_as_an_object_are_told_as_json(name: str) 
 
     (call,) = reply.whole()["choices"][0]["message"]["tool_calls"]
     assert json.loads(call["function"]["arguments"]) == {"city": "Köln"}
+
+
+@pytest.mark.parametrize("protocol", [one for one in CONVERSING if one.name != "chat"], ids=lambda one: one.name)
+def test_a_content_in_parts_and_calls_of_one_index_are_told_in_another_protocol(protocol: Protocol) -> None:
+    parts = [{"type": "thinking", "thinking": []}, {"type": "text", "text": "Sunny."}]
+    message = {**MESSAGE, "content": parts, "tool_calls": [{**CALL, "index": 0}] * 2}
+
+    answer = protocol.write_answer({"choices": [{"message": message}]}, Body({"model": "served"}))
+
+    assert within({**MESSAGE, "tool_calls": [CALL] * 2}, protocol.read_answer(answer)["choices"][0]["message"])
 
 
 @pytest.mark.parametrize("protocol", CONVERSING, ids=lambda protocol: protocol.name)

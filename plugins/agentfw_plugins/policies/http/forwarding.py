@@ -23,7 +23,7 @@ from agentfw.request import Forwarded, Passed
 
 from ...protocols import BadRequest, Malformed, Protocol, protocol_named, protocols
 from ...protocols.answers import StreamedReply, read_generation
-from ...protocols.completion import objects, parsed, table, text
+from ...protocols.completion import objects, parsed, said_in, table
 from .endpoint import LARGEST, Endpoint
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ class Forwarder:
         """Pass a stream on line by line, and read it for the record."""
 
         def hear(choice: Mapping[str, Any]) -> None:
-            if (said := text(table(choice.get("delta")).get("content"))) and not choice.get("index"):
+            if (said := said_in(table(choice.get("delta")).get("content"))) and not choice.get("index"):
                 forwarded.tell(said)
 
         reply, broken, cut_off = StreamedReply(protocol.reader, hear), "", ""
