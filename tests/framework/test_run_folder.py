@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agentfw.errors import RunFolderError, StorageError, UnknownNameError
-from agentfw.runs.records.folder import RunFolder, find_run, list_runs
+from agentfw.runs.records.folder import FORMAT, RunFolder, find_run, list_runs
 
 ABOUT: dict[str, Any] = {
     "headline": "error",
@@ -69,6 +69,17 @@ def test_a_run_json_of_another_kind_is_refused(tmp_path: Path, changed: dict[str
         RunFolder.open(folder.path)
 
     assert caught.value.fix
+
+
+def test_only_a_folder_of_a_newer_format_is_told_to_upgrade(tmp_path: Path) -> None:
+    folder, fixes = make(tmp_path), list[str]()
+    for found in (FORMAT + 1, FORMAT - 1):
+        change(folder, format=found)
+        with pytest.raises(RunFolderError, match=f"is in format {found}") as caught:
+            RunFolder.open(folder.path)
+        fixes.append(caught.value.fix)
+
+    assert fixes == ["pip install --upgrade agentfw", "open it with the version that made it, or run its spec again"]
 
 
 @pytest.fixture

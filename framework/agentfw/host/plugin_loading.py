@@ -36,7 +36,6 @@ from .names import (
     OWN_DISTRIBUTION,
     Offered,
     PluginRecord,
-    PluginState,
     Problem,
     Registered,
     component_name,
@@ -45,10 +44,6 @@ from .names import (
     pip_install,
 )
 from .project import ProjectFile
-
-__all__ = ["ALL", "FileEntryPoint", "PluginRecord", "PluginState", "Problem", "Registered", "Selection", "end_reading"]
-__all__ += ["file_entry_point", "function_named", "import_file", "is_left_out", "load_plugins", "manager_name"]
-__all__ += ["module_of", "unreadable"]
 
 
 class FileEntryPoint(EntryPoint):

@@ -261,8 +261,10 @@ class RunFolder:
         try:
             about = json.loads(file.read_text("utf-8"))
             if (found := about["format"]) != FORMAT:
+                newer = isinstance(found, int) and found > FORMAT
+                older = "open it with the version that made it, or run its spec again"
                 text = f"{path} is in format {found}; this version of agentfw reads and writes format {FORMAT}"
-                raise RunFolderError(text, fix="open it with the version that made it: pip install --upgrade agentfw")
+                raise RunFolderError(text, fix="pip install --upgrade agentfw" if newer else older)
             fix = "restore it from a copy"
             # What `agentfw runs list` shows.
             spec = about["spec"]
