@@ -109,7 +109,7 @@ def load_command(what: str, offers: Sequence[EntryPoint], select: Sequence[str] 
     from agentfw.boundary.gate import ImportFailed, let_in
     from agentfw.host import Host
     from agentfw.host.host import DISABLE_VARIABLE
-    from agentfw.host.names import OWN_DISTRIBUTION, mend_of
+    from agentfw.host.offers import OWN_DISTRIBUTION, mend_of
 
     offers = sorted(offers, key=lambda offer: (offer.distribution != OWN_DISTRIBUTION, offer.distribution))
     # What AGENTFW_DISABLE_PLUGINS or agentfw.toml leave out.

@@ -256,7 +256,7 @@ def _guarded(arguments: list[str], debug: bool) -> int:
             raise
         distribution, place = blame(error)
         if distribution:
-            from agentfw.host.names import mend_of
+            from agentfw.host.offers import mend_of
 
             fix = f"it comes from {distribution} ({place}); {mend_of(distribution)}; --debug shows where"
         else:

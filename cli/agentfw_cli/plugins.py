@@ -119,7 +119,7 @@ def check(given: Given, name: str, assignments: tuple[str, ...]) -> int:
     NAME is a component, KIND:NAME, a plugin or a distribution. Of the last two, all components are checked.
     """
     from agentfw.boundary.settings_input import parse_assignments
-    from agentfw.host.names import is_file
+    from agentfw.host.offers import is_file
     from agentfw.testing import run_contract
 
     out, host = given.out, given.host()
@@ -244,7 +244,7 @@ def _offers(host: Host) -> list[list[str]]:
 def _named(host: Host, name: str) -> list[Registered]:
     """The components of one name, also a qualified one, or the one that KIND:NAME says."""
     from agentfw.host.from_functions import kinds_in
-    from agentfw.host.names import is_file, parted
+    from agentfw.host.offers import is_file, parted
     from agentfw.host.plugin_loading import module_of
 
     kind, colon, rest = name.partition(":")

@@ -5,7 +5,7 @@ import plugins behind a guard, call their registration hooks, and create compone
 """
 
 from .host import Host, HostOptions
-from .names import PluginRecord, Problem, Registered
+from .offers import PluginRecord, Problem, Registered
 from .project import ProjectFile, find_project, runs_directory
 
 __all__ = [

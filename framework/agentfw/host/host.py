@@ -25,7 +25,7 @@ from ..component import KINDS, Component
 from ..errors import DuplicateComponentError, PluginError, SettingsError, UnknownNameError, UsageError, nearest
 from ..hookspecs import DECIDING_HOOKS, HOOKS, Hook, KnownPlugin, NamedSpec
 from .hook_calls import HookManager, HookOwner
-from .names import (
+from .offers import (
     OWN_DISTRIBUTION,
     PluginRecord,
     Problem,

@@ -32,7 +32,7 @@ from ..component import KINDS, Component
 from ..errors import SettingsError, UsageError, in_words, nearest, one_line
 from ..hookspecs import DECIDING_HOOKS, LIFECYCLE_HOOKS, REGISTRATION_HOOKS, KnownPlugin, NamedSpec, hookimpl
 from .hook_calls import HookManager, HookOwner, misused
-from .names import (
+from .offers import (
     OWN_DISTRIBUTION,
     Offered,
     PluginRecord,

@@ -28,7 +28,7 @@ from typing import Any
 
 from ..errors import UntrustedError, UsageError, storing
 from ..printing.out import shown_path
-from .names import is_file
+from .offers import is_file
 
 __all__ = ["allow", "allow_folder", "allow_spec", "is_of_another_user", "of_run", "require_trusted"]
 __all__ += ["require_trusted_folder", "require_trusted_skills", "user_folder", "wants"]

@@ -22,7 +22,7 @@ from ..component import KINDS, Kind
 from ..episode import Episode
 from ..errors import UnknownNameError
 from ..host.host import GROUP, Host, HostOptions
-from ..host.names import OWN_DISTRIBUTION
+from ..host.offers import OWN_DISTRIBUTION
 from .checks import (
     BrokenPromise,
     CheckFunction,

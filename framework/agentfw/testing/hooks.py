@@ -10,7 +10,7 @@ from ..episode import Call, Episode, Message, Task, Usage
 from ..errors import BudgetSpentError
 from ..hookspecs import Hook
 from ..host.hook_calls import HookManager, HookOwner
-from ..host.names import PluginRecord
+from ..host.offers import PluginRecord
 from ..request import Request
 from .checks import Subject, require, sample_episode
 from .plugins import sample_run, tell_of_run

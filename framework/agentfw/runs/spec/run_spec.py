@@ -30,7 +30,7 @@ from pydantic import (
 from ...boundary.settings_input import validate
 from ...engine.interface import EngineSettings
 from ...errors import AgentfwError, SettingsError
-from ...host.names import component_name, is_file
+from ...host.offers import component_name, is_file
 from ...interfaces import parse_interface
 from ...request import Sampling
 from ...settings import OPERATIONAL, Operational, Settings

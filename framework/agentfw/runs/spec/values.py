@@ -29,7 +29,7 @@ from ...boundary.secrets import MASK
 from ...boundary.settings_input import input_key, models_in
 from ...errors import AgentfwError, SettingsError, UnknownNameError, UsageError, in_words
 from ...host import Host
-from ...host.names import is_file
+from ...host.offers import is_file
 from ...host.trust import require_trusted
 from ...printing.out import shown_path
 from .run_spec import COMPONENTS, LISTS, SINGULAR, RunSpec, label_of_name
