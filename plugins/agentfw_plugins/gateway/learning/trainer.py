@@ -91,6 +91,7 @@ def attempt(file: VersionFile, spec: Path | None = None) -> None:
             _for_everybody(file, state, ratings, spec)
         state = file.read()
         if state.due and not state.canary:
+            file.clear(state)  # copies of everybody's conversations don't stay while single users' versions are trained
             ratings = read_ratings(file.episodes(), state.removals, state.metric)
             asyncio.run(for_single_users(file, state, ratings, spec))
     finally:
