@@ -49,6 +49,7 @@ class Variant:
 
     name: str = CONTROL
     weight: float = 0.0
+    """Its share of the users."""
     model: str = ""
     prompt: str = ""
     remembers: bool = True

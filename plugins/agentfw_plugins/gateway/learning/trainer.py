@@ -269,7 +269,7 @@ class Look:
 
     ratings: Sequence[Rating]
     user: str = ""
-    has: Version | None = None
+    has: Version | None = None  # of their own, which the user is served
     trains: bool = True
     """Whether one is trained. Else the one that the user has is tested."""
     adapter: Path | None = None

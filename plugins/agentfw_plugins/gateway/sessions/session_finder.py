@@ -212,6 +212,7 @@ def no_such_session() -> BadRequest:
 
 
 def is_unnamed(session: Session) -> bool:
+    """Whether a session is found by its conversation."""
     return session.name.rpartition(":")[2].startswith(_UNNAMED)
 
 

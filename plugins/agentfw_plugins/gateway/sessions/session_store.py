@@ -261,6 +261,7 @@ class Chosen(NamedTuple):
     before: float | None = None
     """Not used since then, in seconds since 1970."""
     since: float | None = None
+    """Used since then."""
     rated: bool = False
 
     def condition(self) -> ColumnElement[bool]:
@@ -337,6 +338,7 @@ class SessionJournal:
         return deleted, int(self.database.rows(left)[0][0])
 
     def _delete(self, wanted: ColumnElement[bool]) -> int:
+        """Delete sessions, but those that a gateway works on."""
         asked = select(SESSIONS.c.number, SESSIONS.c.first).where(wanted, _is_free(self.database)).limit(_PAGE)
         deleted = 0
         while True:

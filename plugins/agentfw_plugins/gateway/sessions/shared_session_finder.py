@@ -291,6 +291,7 @@ class SharedSessionFinder(LiveSessionFinder):
                     self._unheard.append((said.number, said.user))
 
     async def _hear_left(self) -> None:
+        """Let the memories hear what was said at gateways that were killed."""
         while self._unheard:
             number, user = self._unheard[0]
             if version := await self._hear_rest(number):
