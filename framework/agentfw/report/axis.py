@@ -54,7 +54,7 @@ def begin(title: str, subtitle: str, width: float, height: float) -> tuple[Canva
 
 
 def make_axis(low: float, high: float, *, target: int, exact: bool = False, integral: bool = False) -> Axis:
-    """An axis of both values with about `target` steps. With `exact` they are its ends, which else are ticks."""
+    """An axis of both values with about `target` steps. With `exact` it ends at exactly these values, else at ticks."""
     low, high = max(-LARGEST, min(low, high)), min(LARGEST, max(low, high))
     size = max(abs(low), abs(high))
     if high - low <= max(size * 1e-9, 1e-300):  # nothing, or nothing that could be told apart

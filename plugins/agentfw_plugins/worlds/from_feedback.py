@@ -78,7 +78,7 @@ _NEEDED: dict[Kind, tuple[str, str]] = {
 
 
 def read_examples(runs: Sequence[Path], good: float, metric: str = "", kind: Kind = "rated") -> list[Example]:
-    """The rated answers of some runs, and those of the other `kind`, in an order that is not that of the runs.
+    """The rated answers of some runs, and those of the other `kind`, ordered by what is in them, not by run.
 
     A good one has at least the feedback `good` about the `metric`, and a bad one at most minus that.
     """
