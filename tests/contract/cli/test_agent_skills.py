@@ -171,6 +171,16 @@ def test_a_broken_skill_is_named(agentfw: Agentfw, skills: Path, text: str, word
     assert "forms/SKILL.md" in imported.told(2)
 
 
+def test_a_list_that_is_no_json_is_named(agentfw: Agentfw, skills: Path) -> None:
+    head = "name: forms\ndescription: Fills in forms\nmetadata:\n  tools: mail, web"
+    (skills / "forms" / "SKILL.md").write_text(f"---\n{head}\n---\n")
+
+    imported = agentfw("memory", "import", "skills", "skills", "--owner", "ana", "--yes")
+
+    assert imported.code == 2
+    assert "forms: 'mail, web' is not a list of names" in imported.err
+
+
 # -- to and from the skill graph ---------------------------------------------------------------------------------------
 
 

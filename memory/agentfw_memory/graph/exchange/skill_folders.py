@@ -15,6 +15,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -102,7 +103,10 @@ def as_new_skill(skill: AgentSkill, *, owner: str = "", reviewed: bool = False) 
     """A skill to add to a graph. `owner` owns those whose metadata names nobody. `reviewed`: a person has read it."""
     known = dict(skill.metadata)
     named, shared, since = known.pop("owner", ""), known.pop("visibility", "") == "shared", known.pop("since", "")
-    lists = {key: known.pop(key, "") for key in ("tools", "scenarios")}
+    lists: dict[str, Any] = {key: known.pop(key, "") or None for key in ("tools", "scenarios")}
+    for key, one in lists.items():
+        with suppress(ValueError):  # what isn't JSON is refused below, by what it says
+            lists[key] = one and json.loads(one)
     # A text that a graph has written is all there is: its description is the beginning of it.
     made_here = known.pop("text", "") == "whole"
     text = skill.body if made_here else skill.text
@@ -111,9 +115,9 @@ def as_new_skill(skill: AgentSkill, *, owner: str = "", reviewed: bool = False) 
     about |= {"reviewed": review_mark(text)} if reviewed else {}
     record = {"text": text, "owner": named, "shared": shared, "valid_from": since or None, "metadata": about}
     try:
-        return new_skill({**record, **{key: json.loads(one) for key, one in lists.items() if one}}, owner)
+        return new_skill({**record, **lists}, owner)
     except ValueError as error:
-        fix = 'correct it there: --owner NAME for skills that name none, lists as \'["mail", "web"]\''
+        fix = 'correct it there, with lists as \'["mail", "web"]\'; for skills that name no owner, pass --owner NAME'
         raise BadInputError(f"{skill.folder}: {error}", fix=fix) from None
 
 
