@@ -45,6 +45,8 @@ from .offers import (
 )
 from .project import ProjectFile
 
+__all__ = ["function_named", "import_file", "module_of"]
+
 
 class FileEntryPoint(EntryPoint):
     """Stands in for the entry point of a distribution."""
