@@ -76,7 +76,7 @@ class Execution:
         self.seeds = Seeds(self.spec.seed).child("policy")
         self.seconds: dict[str, float] = {}  # duration of each phase since the last completed update
         self.versions: dict[int, str] = {}  # the policy's version after each update, in order
-        self._room = asyncio.Semaphore(self.spec.staleness)  # for rollouts to begin. One more when the learner is ready
+        self._room = asyncio.Semaphore(self.spec.staleness)  # rollouts to begin, and one when the learner is ready
         self._measured = asyncio.Event()  # set when the evaluation that a training begins with is complete
         self._played: asyncio.Queue[Rollouts] = asyncio.Queue()
 

@@ -32,8 +32,9 @@ class Hearing:
         self, memories: Sequence[GuardedMemory], journal: Journal, run: str, lines: Iterable[dict[str, Any]]
     ) -> None:
         self._memories, self._journal, self._run = memories, journal, run
+        self._heard = set[str]()
         # The last session of each user that nothing is learned from, because they were forgotten after it began.
-        self._heard, self.forgotten = set[str](), dict[str, int]()
+        self.forgotten = dict[str, int]()
         self._forgotten_at = dict[str, float]()
         for line in lines:
             if "heard" in line:

@@ -196,7 +196,7 @@ def resolve_again(about: Mapping[str, Any], host: Host, file: str, changes: Mapp
     return _changed(resolved, restored)
 
 
-_RESULTS_OF = ("environment", "policy", "reward")  # results of other versions of these can't be put beside
+_RESULTS_OF = ("environment", "policy", "reward")  # with another version of one, results can't be put side by side
 
 
 def segment_of(spec: RunSpec, host: Host) -> dict[str, Any]:
