@@ -117,7 +117,7 @@ class RunResult:
         """The figures before and after a training. Of another run, its figures and those of simple players."""
         headline = self.folder.headline
         if self.summary.before:
-            names = in_order(self.summary.before.keys() & self.figures.keys(), headline)
+            names = in_order([name for name in self.summary.before if name in self.figures], headline)
             return ["", "before", "after"], [
                 [figure_title(name, self.folder), str(self.summary.before[name]), str(self.figures[name])]
                 for name in names
