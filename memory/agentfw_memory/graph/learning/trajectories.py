@@ -134,17 +134,10 @@ class Learner:
         user = rows.nodes(change, "user", [owner])[owner]
         for draft, vector in zip(drafts, vectors, strict=True):
             alike, same = self._most_similar(user, vector, placed), None
+            newest_wins = draft.wish and settings.newest_wins and alike not in placed.added | placed.updated
             if alike is not None and meaning(rows.texts([alike])[alike]) == meaning(draft.text):
                 skill = same = alike
-            elif alike is None or not (draft.wish and settings.newest_wins) or alike in placed.added | placed.updated:
-                visibility: Visibility = "shared" if settings.share_learned else "private"
-                new = NewSkill(owner, draft.text, draft.tools, draft.scenarios, visibility)
-                skill = check_skill(self._editor.write(change, [new], vector[np.newaxis])[0].id)
-                if skill in self._recaller.cache.owned.get(user, ()):  # the owner has exactly this text already
-                    same = skill
-                else:
-                    placed.added.setdefault(skill, vector)
-            else:
+            elif alike is not None and newest_wins:
                 before = rows.skills([alike])[alike]
                 placed.unsaid.append(before.text)
                 if twin := rows.twins([(user, draft.text)]).get((user, draft.text)):
@@ -156,6 +149,14 @@ class Learner:
                     self._editor.supersede(change, alike, new, vector, max(change.now, before.valid_from))
                     placed.updated[alike] = vector
                     skill = alike
+            else:
+                visibility: Visibility = "shared" if settings.share_learned else "private"
+                new = NewSkill(owner, draft.text, draft.tools, draft.scenarios, visibility)
+                skill = check_skill(self._editor.write(change, [new], vector[np.newaxis])[0].id)
+                if skill in self._recaller.cache.owned.get(user, ()):  # the owner has exactly this text already
+                    same = skill
+                else:
+                    placed.added.setdefault(skill, vector)
             if same is not None:
                 self._editor.broaden(change, same, draft.tools, draft.scenarios)
                 if same not in placed.added and same not in placed.updated and same not in placed.merged:
