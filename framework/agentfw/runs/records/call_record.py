@@ -35,7 +35,7 @@ class CallRow:
         self.calls, self.failures, self.seconds = 0, 0, 0.0
         self.cost: float | None = 0.0  # of its tokens, where a model answers for it. None if that isn't known
         self.running: dict[int, str] = {}  # the calls in progress, as JSON
-        self._head = json.dumps({"kind": kind, "name": name[:100], "title": title[:200]})[:-1]
+        self._cost, self._head = "0.0", json.dumps({"kind": kind, "name": name[:100], "title": title[:200]})[:-1]
         self.add(0, 0, 0.0)
 
     def begin(self, call: str, episode: str = "") -> int:
@@ -65,16 +65,19 @@ class CallRow:
         self.seconds += seconds
         if cost != 0.0:
             self.cost = None if self.cost is None or cost is None else self.cost + cost
+            self._cost = json.dumps(self.cost)
         # Put together by hand, and not again while it stays the same: a line is written twice for every call.
         self._counts = (
             f'{self._head}, "calls": {self.calls}, "failures": {self.failures}, "seconds": {self.seconds:.4f}, '
-            f'"cost": {json.dumps(self.cost)}, "running": ['
+            f'"cost": {self._cost}, "running": ['
         )
 
     def write(self) -> None:
-        newest = list(self.running.values())[-_SHOWN:]
-        more = len(self.running) - len(newest)
-        self.record.write(self.place, f'{self._counts}{", ".join(newest)}], "more": {more}}}')
+        running, more = "", 0
+        if self.running:
+            newest = list(self.running.values())[-_SHOWN:]
+            running, more = ", ".join(newest), len(self.running) - len(newest)
+        self.record.write(self.place, f'{self._counts}{running}], "more": {more}}}')
 
 
 @lru_cache(maxsize=256)
