@@ -92,6 +92,7 @@ class Embedded(NamedTuple):
     """Texts as vectors."""
 
     model: str
+    """Name of the embedding model."""
     vectors: Sequence[Sequence[float]]
 
 

@@ -28,9 +28,10 @@ __all__ = ["Operation", "PlayedEpisode", "PolicyCall", "Recall", "Scoring", "Too
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """An operation that is over. What it is, its class says."""
+    """An operation that is over. Its class says what it was."""
 
     task: Task
+    """The task of the episode that it belongs to."""
     name: str
     """The component that did it, or the tool."""
     began: float

@@ -151,7 +151,7 @@ class HookManager(PluginManager):
         return found
 
     def decide_now(self, hook: str, **arguments: object) -> Decided | None:
-        """The same for a hook that has no coroutines."""
+        """Call `decide` without an event loop. The implementations of the hook must not be coroutines."""
         try:
             self.decide(hook, **arguments).send(None)
         except StopIteration as end:

@@ -104,17 +104,17 @@ class PluginRecord:
 
     @property
     def names(self) -> tuple[str, str, str]:
-        """What a person may call it."""
+        """The names under which the plugin can be selected or disabled."""
         return self.name, self.distribution, self.distribution.removeprefix("agentfw-")
 
     @property
     def mend(self) -> str:
-        """What to do about a mistake in its code."""
+        """How to fix a mistake in the code of the plugin."""
         return f"fix it in {self.file}" if self.file else mend_of(self.distribution)
 
     @property
     def mend_or_disable(self) -> str:
-        """The same, for whoever can also do without it."""
+        """How to fix the plugin, or how to run without it."""
         return self.mend if self.file else f"{self.mend}, or disable it with --no-plugin {self.name}"
 
     def leave_out(self, state: Literal["blocked", "refused"], error: str, fix: str) -> None:

@@ -147,7 +147,7 @@ class MessageTree:
         return found
 
     def forget_recalled(self) -> None:
-        """Tell nothing any more of what was recalled."""
+        """Drop what was recalled, so that later requests no longer show it."""
         self.recalled.clear()
         nodes = [self._root]
         while nodes:

@@ -90,7 +90,7 @@ class ChatRequest:
     """Whether the answer has the logprob of each token."""
 
     def each(self) -> list[ChatRequest]:
-        """What is asked for each answer. With one seed, they would all be the same."""
+        """Return one request per answer, each with its own seed: with the same seed, all answers would be equal."""
         seed = self.sampling.seed
         seeds = [None if seed is None else seed + number for number in range(self.answers)]
         return [replace(self, sampling=replace(self.sampling, seed=each)) for each in seeds]

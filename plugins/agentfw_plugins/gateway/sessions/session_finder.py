@@ -109,7 +109,7 @@ class LiveSessionFinder(SessionFinder):
         return next((name for name in known if name in self.live.sessions), "")
 
     async def _lead(self, caller: Caller, name: str, *, begins: bool) -> Session:
-        """The newest session of a name. With `begins`, one is begun where there is none, or where that was left."""
+        """Return the newest session of a name. With `begins`, start one if there is none or the last one was left."""
         full = self._newest.get(caller.space + name, caller.space + name)
         session, ended = self.live.sessions.get(full), self.live.ended.get(full)
         if session is not None and session.over:

@@ -155,7 +155,7 @@ class Arrivals:
         self._gaps, self._draw = seeds.random("arrivals"), seeds.random("contents")
 
         def dealt(scenarios: tuple[Scenario, ...]) -> Iterator[Scenario]:
-            """Each is used once before any is repeated."""
+            """Yield the scenarios in random order, each once before any is repeated."""
             while True:
                 yield from self._draw.sample(scenarios, len(scenarios))
 
