@@ -37,7 +37,7 @@ REGISTRATION = Registration(
         policy(
             "openai", "http.openai_policy:OpenAIPolicy", "Any OpenAI-compatible chat completions server, such as vLLM"
         ),
-        policy("pool", "pool.pool_policy:PoolPolicy", "Several copies of a model policy, each in a process of its own"),
+        policy("pool", "pool_policy:PoolPolicy", "Several copies of a model policy, each in a process of its own"),
         policy(
             "transformers",
             "local.transformers_policy:TransformersPolicy",

@@ -31,9 +31,9 @@ from agentfw.printing.out import counted
 from agentfw.runs import Choice
 from agentfw.settings import OPERATIONAL
 
-from ...models.checkpoint import marks_of, read_files
-from ..vllm.vllm_backend import beside
+from ..models.checkpoint import marks_of, read_files
 from .pool_replica import Replica
+from .vllm.vllm_backend import beside
 
 logger = logging.getLogger(__name__)
 
