@@ -27,7 +27,7 @@ from .graph.index.word_index import WordIndex
 from .graph.learning.extraction import Case, Extractor, SkillDraft, Step, Trajectory, as_messages, as_text, extract
 from .graph.learning.hearing import Saying
 from .graph.records import Edge, Heard, Hit, Learned, NewSkill, Receipt, Skill, SkillHistory, SkillVersion, Stats, Why
-from .graph.text.words import followed, terms
+from .graph.words import followed, terms
 from .skill_graph import AsyncSkillGraph, SkillGraph
 from .strategy_hub import Change, HubRefusal, StrategyHub, StrategyHubs
 from .writing.writer import CompletingModel, Decision, KnownMemory, ModelWriter, Said, Writer, WriterError

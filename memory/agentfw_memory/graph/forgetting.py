@@ -26,8 +26,8 @@ from .records import Skill
 from .rows.graph_rows import GraphRows
 from .rows.row_types import EdgeRow, SkillRow
 from .stores.store import Among, Change, Delete, Not, Select, Update
-from .text.words import meaning, terms
 from .validation import check_name
+from .words import meaning, terms
 
 RESERVED = "*shared:"
 COMPARED = 200  # maximum number of similar skills in which other users are looked for

@@ -38,8 +38,8 @@ import numpy as np
 
 from ...errors import BadInputError, MissingExtraError, StorageError
 from ..arrays import Float32Array
-from ..text.words import tokens
 from ..validation import check_vectors
+from ..words import tokens
 
 if TYPE_CHECKING:
     import httpx

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Bools, Floats, Integers, grown
 from ..stores.store import Corpus, Proposals
-from ..text.words import terms
+from ..words import terms
 
 SHARED = 0  # the part of shared skills. A private skill is in the part of its owner's number, which is never 0
 

@@ -25,8 +25,8 @@ from ..recall.recall import EVERY_ANSWER, Recaller
 from ..records import EdgeKind, Heard, NewSkill, Skill, Visibility
 from ..rows.row_types import EdgeRow
 from ..stores.store import Change
-from ..text.words import terms
 from ..validation import check_name, check_number, check_skill, storable
+from ..words import terms
 from .editing import Editor
 
 MOST_KEPT = 20  # maximum number of things that are kept of one message

@@ -22,8 +22,8 @@ from ..recall.recall import CASES, Recaller
 from ..records import Learned, NewSkill, Use, Visibility, skill_number
 from ..rows.row_types import EdgeRow
 from ..stores.store import Change
-from ..text.words import meaning
 from ..validation import check_name, check_names, check_number, check_skill, check_text
+from ..words import meaning
 from .editing import Editor
 from .extraction import Extractor, SkillDraft, Step, Trajectory, case_of, extract
 

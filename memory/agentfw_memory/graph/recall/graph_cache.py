@@ -19,7 +19,7 @@ from ..records import EdgeKind, Use
 from ..rows.graph_rows import GraphRows
 from ..rows.row_types import LiveRows
 from ..stores.store import Head
-from ..text.words import words
+from ..words import words
 
 SAMPLED = 2000  # number of latest uses that are kept with their rewards
 BACKGROUND = 256  # number of skills that stand for all of them where an average is needed

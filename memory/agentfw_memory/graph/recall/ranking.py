@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from ..arrays import Bools, Float32Array, Floats, Integers
 from ..graph_settings import GraphSettings
 from ..index.vector_index import products
-from ..text.words import words
+from ..words import words
 from .calibration import Together, Trust
 from .graph_cache import GraphCache
 

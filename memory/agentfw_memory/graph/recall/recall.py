@@ -25,7 +25,7 @@ from ..metadata_filter import fits
 from ..records import Hit, NodeKind, Skill, Use, Why, skill_number
 from ..rows.graph_rows import GraphRows
 from ..stores.store import Among, Change, EmbedderRecord, Head, Select
-from ..text.words import terms
+from ..words import terms
 from .embedded import EmbeddedRecall
 from .graph_cache import GraphCache
 from .in_database import DatabaseRecall

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..arrays import Float32Array
 from ..records import Use
-from ..text.words import terms
+from ..words import terms
 from .store import Corpus, Nearest, Proposals, Summary
 
 if TYPE_CHECKING:
