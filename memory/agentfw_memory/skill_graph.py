@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 from .errors import BadInputError, StorageError, UnknownSkillError
 from .graph.exchange.import_export import export_jsonl, import_jsonl, to_networkx
 from .graph.forgetting import Forgetter
+from .graph.graph_rows import GraphRows
 from .graph.graph_settings import GraphSettings
 from .graph.index.embedders import Embedder, embedded, open_embedder
 from .graph.learning.editing import Editor
@@ -33,7 +34,6 @@ from .graph.learning.trajectories import Learner
 from .graph.metadata_filter import check_filter, fits
 from .graph.recall.recall import EVERY_ANSWER, Recaller, record_of
 from .graph.records import Heard, Hit, Learned, NewSkill, NodeKind, Receipt, Skill, SkillHistory, Stats, Visibility
-from .graph.rows.graph_rows import GraphRows
 from .graph.stores import store_class
 from .graph.stores.sql import Store
 from .graph.stores.store import Among, Answer, Between, Clock, Select

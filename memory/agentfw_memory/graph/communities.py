@@ -20,9 +20,9 @@ import numpy as np
 
 from ..errors import MissingExtraError
 from .arrays import Float32Array, Floats, Integers, grown
+from .graph_rows import GraphRows
 from .graph_settings import GraphSettings
 from .records import EdgeKind, Use
-from .rows.graph_rows import GraphRows
 
 Method = Literal["leiden", "louvain"]
 

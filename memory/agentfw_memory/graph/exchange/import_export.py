@@ -20,10 +20,10 @@ import numpy as np
 
 from ...errors import BadInputError, MissingExtraError, SkillGraphError, StorageError, StoreBusyError
 from ...files import make_private
+from ..graph_rows import GraphRows
 from ..recall.recall import Recaller
 from ..records import EDGE_ENDS
-from ..rows.graph_rows import GraphRows
-from ..rows.row_types import digest, told_apart
+from ..row_types import digest, told_apart
 from ..stores.store import TABLES, Change, EmbedderRecord, Insert
 from ..validation import check_name
 

@@ -23,7 +23,7 @@ from ..arrays import Float32Array
 from ..forgetting import check_user
 from ..recall.recall import EVERY_ANSWER, Recaller
 from ..records import EdgeKind, Heard, NewSkill, Skill, Visibility
-from ..rows.row_types import EdgeRow
+from ..row_types import EdgeRow
 from ..stores.store import Change
 from ..validation import check_name, check_number, check_skill, storable
 from ..words import terms

@@ -20,7 +20,7 @@ from ..arrays import Float32Array
 from ..forgetting import Sharing, check_user
 from ..recall.recall import CASES, Recaller
 from ..records import Learned, NewSkill, Use, Visibility, skill_number
-from ..rows.row_types import EdgeRow
+from ..row_types import EdgeRow
 from ..stores.store import Change
 from ..validation import check_name, check_names, check_number, check_skill, check_text
 from ..words import meaning

@@ -14,13 +14,13 @@ import numpy as np
 
 from ..arrays import Bools, Integers, grown
 from ..communities import Membership
+from ..graph_rows import GraphRows
 from ..graph_settings import GraphSettings
 from ..index.embedders import Embedder, weight_of_vectors
 from ..index.vector_index import products
 from ..index.word_index import SHARED, WordIndex
 from ..metadata_filter import fits
 from ..records import Skill, Use
-from ..rows.graph_rows import GraphRows
 from ..stores.store import Count, Head
 from .calibration import TRUSTED, calibrated, uses_before
 from .graph_cache import GraphCache

@@ -13,11 +13,11 @@ from collections.abc import Collection, Iterable
 import numpy as np
 
 from ..arrays import Bools, Float32Array, Integers, grown
+from ..graph_rows import GraphRows
 from ..index.vector_index import SkillIndex
 from ..index.word_index import SHARED
 from ..records import EdgeKind, Use
-from ..rows.graph_rows import GraphRows
-from ..rows.row_types import LiveRows
+from ..row_types import LiveRows
 from ..stores.store import Head
 from ..words import words
 

@@ -16,14 +16,14 @@ import numpy as np
 
 from ..arrays import Bools, Float32Array, Floats, Integers
 from ..communities import Membership, shares
+from ..graph_rows import GraphRows
 from ..graph_settings import GraphSettings
 from ..index.embedders import Embedder, weight_of_vectors
 from ..index.vector_index import products
 from ..index.word_index import DatabaseQuestion
 from ..metadata_filter import fits
 from ..records import Skill, Use
-from ..rows.graph_rows import GraphRows
-from ..rows.row_types import LIVE, live_rows
+from ..row_types import LIVE, live_rows
 from ..stores.store import Among, Corpus, Delete, Head, Insert, Proposals, Select
 from .calibration import SAMPLE, TRUSTED, Together, Trust, calibrated, uses_before
 from .embedded import NAMED

@@ -12,11 +12,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import combinations
 from typing import Any
 
-from ..arrays import Float32Array
-from ..records import Edge, EdgeKind, NodeKind, Skill, SkillHistory, SkillVersion, Use
-from ..stores.sql import Store
-from ..stores.store import Among, Between, Change, Count, Delete, EmbedderRecord, Insert, Not, Select, Update, Where
+from .arrays import Float32Array
+from .records import Edge, EdgeKind, NodeKind, Skill, SkillHistory, SkillVersion, Use
 from .row_types import LIVE, EdgeRow, LiveRows, SkillRow, digest, live_rows, told_apart
+from .stores.sql import Store
+from .stores.store import Among, Between, Change, Count, Delete, EmbedderRecord, Insert, Not, Select, Update, Where
 
 EMBEDDED_AT_ONCE = 500  # number of texts that are embedded between two commits
 READ_AT_ONCE = 20_000

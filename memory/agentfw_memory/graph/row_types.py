@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import Bools, Float32Array, Floats, Integers
-from ..records import EdgeKind, Visibility
-from ..stores.sql import Store
+from .arrays import Bools, Float32Array, Floats, Integers
+from .records import EdgeKind, Visibility
+from .stores.sql import Store
 
 LIVE = ("number", "owner", "shared", "vector", "uses", "rewards", "valid_from")
 """The columns that `live_rows` makes arrays of."""
