@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ import numpy as np
 from .arrays import Bools, Float32Array, Floats, Integers
 from .records import EdgeKind, Visibility
 from .stores.sql import Store
+from .stores.store import Change, Insert
 
 LIVE = ("number", "owner", "shared", "vector", "uses", "rewards", "valid_from")
 """The columns that `live_rows` makes arrays of."""
@@ -30,6 +31,17 @@ class SkillRow:
     valid_from: float
     metadata: str = ""  # an object as JSON, or nothing
     expires_at: float | None = None
+
+    @property
+    def searched(self) -> Mapping[str, Any]:
+        """The columns of `live` that a version of a skill sets."""
+        return {
+            "shared": int(self.visibility == "shared"),
+            "digest": digest(told_apart(self.text, self.metadata)),
+            "valid_from": self.valid_from,
+            "vector": self.vector,
+            "words": self.text,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +73,13 @@ class EdgeRow(NamedTuple):
     def where(self) -> Mapping[str, Any]:
         """The condition that a row is the valid edge of this kind between these nodes."""
         return {"source": self.source, "kind": self.kind, "target": self.target, "valid_to": None}
+
+
+def version_insert(change: Change, rows: Iterable[tuple[SkillRow, int]]) -> Insert:
+    """Start versions, each with its ordinal."""
+    given = ("number", "owner", "text", "visibility", "valid_from", "metadata", "expires_at")
+    values = [(*(getattr(row, name) for name in given), ordinal, change.now) for row, ordinal in rows]
+    return Insert("version", (*given, "ordinal", "recorded_at"), values)
 
 
 def live_rows(store: Store, batch: Sequence[tuple[Any, ...]]) -> LiveRows:
