@@ -19,10 +19,10 @@ from typing import Literal
 import numpy as np
 
 from ..errors import MissingExtraError
-from .arrays import Float32Array, Floats, Integers, grown
 from .graph_rows import GraphRows
 from .graph_settings import GraphSettings
-from .records import EdgeKind, Use
+from .index.vector_index import grown
+from .records import EdgeKind, Float32Array, Floats, Integers, Use
 
 Method = Literal["leiden", "louvain"]
 

@@ -18,12 +18,11 @@ from hashlib import blake2b
 import numpy as np
 
 from ..errors import BadInputError
-from .arrays import Float32Array
 from .graph_rows import GraphRows
 from .graph_settings import FEWEST_SHARED
 from .learning.extraction import PRIVATE
 from .recall.recall import Recaller
-from .records import Skill
+from .records import Float32Array, Skill
 from .row_types import EdgeRow, SkillRow
 from .stores.store import Among, Change, Delete, Not, Select, Update
 from .validation import check_name

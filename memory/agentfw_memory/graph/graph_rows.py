@@ -12,8 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import combinations
 from typing import Any
 
-from .arrays import Float32Array
-from .records import Edge, EdgeKind, NodeKind, Skill, SkillHistory, SkillVersion, Use
+from .records import Edge, EdgeKind, Float32Array, NodeKind, Skill, SkillHistory, SkillVersion, Use
 from .row_types import LIVE, EdgeRow, LiveRows, SkillRow, digest, live_rows, version_insert
 from .stores.sql import Store
 from .stores.store import Among, Between, Change, Count, Delete, EmbedderRecord, Insert, Not, Select, Update, Where

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .arrays import Bools, Float32Array, Floats, Integers
-from .records import EdgeKind, Visibility
+from .records import Bools, EdgeKind, Float32Array, Floats, Integers, Visibility
 from .stores.sql import Store
 from .stores.store import Change, Insert
 

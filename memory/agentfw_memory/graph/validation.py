@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import BadInputError, UnknownSkillError
-from .arrays import Float32Array
-from .records import skill_number
+from .records import Float32Array, skill_number
 
 MAXIMUM_NAME_LENGTH = 200
 MAXIMUM_METADATA = 16_000_000  # characters of a skill's metadata as JSON. A store reads it with the skill

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 import numpy as np
 
 from ...errors import BadInputError, MissingExtraError, StorageError
-from ..arrays import Float32Array
+from ..records import Float32Array
 from ..validation import check_vectors
 from ..words import tokens
 

@@ -27,9 +27,10 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Bools, Floats, Integers, grown
+from ..records import Bools, Floats, Integers
 from ..stores.store import Corpus, Proposals
 from ..words import terms
+from .vector_index import grown
 
 SHARED = 0  # the part of shared skills. A private skill is in the part of its owner's number, which is never 0
 

@@ -19,10 +19,9 @@ from ...errors import BadInputError
 from ...writing.kinds import kinds_of, may_ask_to_forget, own_words
 from ...writing.secrets import has_secret
 from ...writing.writer import NEAREST, Decision, KnownMemory, Said, Writer, checked
-from ..arrays import Float32Array
 from ..forgetting import check_user
 from ..recall.recall import EVERY_ANSWER, Recaller
-from ..records import EdgeKind, Heard, NewSkill, Skill, Visibility
+from ..records import EdgeKind, Float32Array, Heard, NewSkill, Skill, Visibility
 from ..row_types import EdgeRow
 from ..stores.store import Change
 from ..validation import check_name, check_number, check_skill, storable

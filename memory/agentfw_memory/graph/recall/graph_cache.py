@@ -12,11 +12,10 @@ from collections.abc import Collection, Iterable
 
 import numpy as np
 
-from ..arrays import Bools, Float32Array, Integers, grown
 from ..graph_rows import GraphRows
-from ..index.vector_index import SkillIndex
+from ..index.vector_index import SkillIndex, grown
 from ..index.word_index import SHARED
-from ..records import EdgeKind, Use
+from ..records import Bools, EdgeKind, Float32Array, Integers, Use
 from ..row_types import LiveRows
 from ..stores.store import Head
 from ..words import words

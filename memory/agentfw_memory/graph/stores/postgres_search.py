@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import Float32Array
-from ..records import Use
+from ..records import Float32Array, Use
 from ..words import terms
 from .store import Corpus, Nearest, Proposals, Summary
 
