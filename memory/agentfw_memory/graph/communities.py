@@ -18,7 +18,7 @@ from typing import Literal
 
 import numpy as np
 
-from ..errors import MissingExtraError
+from ..errors import needing
 from .graph_rows import GraphRows
 from .graph_settings import GraphSettings
 from .index.vector_index import grown
@@ -50,10 +50,8 @@ def split(count: int, ends: Integers, weights: Floats, resolution: float, *, met
     """
     if not len(ends):
         return np.arange(count)
-    try:
+    with needing("finding communities", "memory"):
         import igraph
-    except ImportError:
-        raise MissingExtraError("finding communities", "memory", module="igraph") from None
     graph = igraph.Graph(count, edges=ends.tolist())
     if method == "louvain":
         find = graph.community_multilevel

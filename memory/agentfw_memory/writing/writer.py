@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any, Literal, Protocol, get_args
 
-from ..errors import SkillGraphError
+from ..errors import WriterError
 from ..graph.records import day
 from .secrets import has_secret
 
@@ -149,10 +149,6 @@ _DECISION = {
 }
 _DECISIONS = {"type": "array", "items": _object(_DECISION)}
 SCHEMA: Mapping[str, Any] = _object({"messages": {"type": "array", "items": _DECISIONS}})
-
-
-class WriterError(SkillGraphError):
-    """The writer's model gave no answer that can be used."""
 
 
 class CompletingModel(Protocol):
