@@ -31,13 +31,12 @@ from .graph.learning.editing import Editor
 from .graph.learning.extraction import CASES, Case, Extractor, Trajectory, chosen_cases
 from .graph.learning.hearing import Hearer, Saying, ask
 from .graph.learning.trajectories import Learner
-from .graph.metadata_filter import check_filter, fits
 from .graph.recall.recall import EVERY_ANSWER, Recaller, record_of
 from .graph.records import Heard, Hit, Learned, NewSkill, NodeKind, Receipt, Skill, SkillHistory, Stats, Visibility
 from .graph.stores import store_class
 from .graph.stores.sql import Store
 from .graph.stores.store import Among, Answer, Between, Clock, Select
-from .graph.validation import check_name, check_names, check_number, check_skill, check_text
+from .graph.validation import check_filter, check_name, check_names, check_number, check_skill, check_text, fits
 from .writing.writer import Writer
 
 if TYPE_CHECKING:

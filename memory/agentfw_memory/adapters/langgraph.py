@@ -25,8 +25,8 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from ..errors import UnknownSkillError, needing
-from ..graph.metadata_filter import check_filter, fits
 from ..graph.records import NewSkill, Skill
+from ..graph.validation import check_filter, fits
 from ..skill_graph import SkillGraph
 
 with needing("SkillGraphStore", "adapters"):

@@ -21,9 +21,9 @@ from ..graph_rows import GraphRows
 from ..graph_settings import GraphSettings
 from ..index.embedders import Embedder, embedded
 from ..index.word_index import WordIndex
-from ..metadata_filter import fits
 from ..records import Float32Array, Hit, NodeKind, Skill, Use, Why, skill_number
 from ..stores.store import Among, Change, EmbedderRecord, Head, Select
+from ..validation import fits
 from ..words import terms
 from .embedded import EmbeddedRecall
 from .graph_cache import GraphCache
