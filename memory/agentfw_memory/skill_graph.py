@@ -173,7 +173,7 @@ class SkillGraph:
     def skills(self, *, owner: str, scenario: str | None = None, where: Mapping[str, Any] | None = None) -> list[Skill]:
         """Return an owner's skills, oldest first: all of them, or those of a scenario, or whose metadata fits `where`.
 
-        `{"kind": "note", "year": {"$gte": 2020}}` is such a filter. See `graph.metadata_filter`.
+        `{"kind": "note", "year": {"$gte": 2020}}` is such a filter. See `graph.validation`.
         """
         check_name("owner", owner)
         check_filter(where or {})

@@ -267,7 +267,7 @@ def _quoted(words: Iterable[str]) -> str:
 
 
 def _filter(where: Mapping[str, Any]) -> Query:
-    """Return a filter by metadata as a condition, with its values. See metadata_filter.py for what it means."""
+    """Return a filter by metadata as a condition, with its values. See validation.py for what it means."""
     sql, values = list[str](), list[Any]()
     for name, wanted in where.items():
         parts = name.split(".")
