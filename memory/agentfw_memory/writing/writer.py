@@ -103,11 +103,11 @@ def _decision(given: dict[str, Any], said: Said, related: Callable[[str, str], b
     if wrong := [name for name, text in texts.items() if not isinstance(text, str)]:
         raise ValueError(f"{wrong[0]} is no text")
     since = None
-    if day := texts.pop("since"):
+    if date := texts.pop("since"):
         try:
-            since = min(said.at, datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp())
+            since = min(said.at, datetime.fromisoformat(date).replace(tzinfo=UTC).timestamp())
         except ValueError:
-            raise ValueError(f"{day!r} is no date") from None
+            raise ValueError(f"{date!r} is no date") from None
     shared, always = (given.get(name) is True for name in ("shared", "always"))
     decision = Decision(action, **texts, since=since, shared=shared, always=always)
     if action == "NONE":

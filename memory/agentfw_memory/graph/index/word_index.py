@@ -38,7 +38,7 @@ SATURATION, LENGTH = 1.2, 0.75  # the usual values of BM25's k1 and b
 MATCHES_READ = 10_000
 """Number of matches after which common words no longer propose candidates. They still count in the scores."""
 SCORED = 100  # number of proposed skills whose exact scores are computed
-TOGETHER = 3  # number of common words that a proposed skill has together, the rarest ones of the query
+COMMON_WORDS_TOGETHER = 3  # number of common words that a proposed skill has together, the rarest ones of the query
 SPARE = 4  # number of times as many skills are looked through as should have enough with the words
 TYPICAL_MATCH = 1.0 / (1.0 + SATURATION)
 """What a word counts that occurs once in a text of average length, as a share of its rarity."""
@@ -267,7 +267,9 @@ class DatabaseQuestion:
         self.asked = Counter(terms(query))  # the private skills with each are found
         self.seldom = [term for term in self.asked if term not in common]  # so are the shared ones with each of these
         often = sorted((term for term in self.asked if term in common), key=lambda term: common[term])
-        self.together = often[:TOGETHER]  # and those with all of these, among the first so many or, if None, among all
+        self.together = often[
+            :COMMON_WORDS_TOGETHER
+        ]  # and those with all of these, among the first so many or, if None, among all
         self.among: int | None = None
         if self.together:
             # The index reads all that have the rarest of them. If many skills have all of them, enough of these are
