@@ -113,7 +113,7 @@ Chosen = TypeVar("Chosen", bound=LossSettings)
 
 
 class BatchOptimizer(Optimizer, Generic[Own]):
-    """Computes the advantages of a batch, and keeps figures of the last one. Subclasses implement one of the comparisons."""
+    """Has settings, and figures of its last batch. Subclasses implement one of the comparisons."""
 
     def __init__(self, settings: Own) -> None:
         self.settings = settings
