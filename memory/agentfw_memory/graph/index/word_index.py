@@ -267,10 +267,8 @@ class DatabaseQuestion:
         self.asked = Counter(terms(query))  # the private skills with each are found
         self.seldom = [term for term in self.asked if term not in common]  # so are the shared ones with each of these
         often = sorted((term for term in self.asked if term in common), key=lambda term: common[term])
-        self.together = often[
-            :COMMON_WORDS_TOGETHER
-        ]  # and those with all of these, among the first so many or, if None, among all
-        self.among: int | None = None
+        self.together = often[:COMMON_WORDS_TOGETHER]  # and those with all of these
+        self.among: int | None = None  # among the first so many shared skills, or among all
         if self.together:
             # The index reads all that have the rarest of them. If many skills have all of them, enough of these are
             # among the first skills.
