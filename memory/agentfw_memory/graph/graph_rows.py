@@ -193,9 +193,17 @@ class GraphRows:
             _, text, visibility, since, recorded, ordinal, metadata, ends = seen[number]
             owner, uses, rewards = used[number]
             tools, scenarios, facts, talks = (tuple(linked[number, kind]) for kind in kinds)
-            utility = rewards / uses if uses else 0.0
             found[number] = Skill(
-                *(f"s{number}", names[owner], text, tools, scenarios, visibility, uses, utility, since, recorded),
+                id=f"s{number}",
+                owner=names[owner],
+                text=text,
+                tools=tools,
+                scenarios=scenarios,
+                visibility=visibility,
+                uses=uses,
+                utility=rewards / uses if uses else 0.0,
+                valid_from=since,
+                recorded_at=recorded,
                 metadata=_object(metadata),
                 expires_at=ends,
                 fact="".join(facts),
@@ -250,7 +258,9 @@ class GraphRows:
         found = {}
         for number, text, visibility, valid_from, valid_to, recorded_at, metadata, ordinal, owner in held:
             found[number] = Skill(
-                *(f"s{number}", names[owner], text),
+                id=f"s{number}",
+                owner=names[owner],
+                text=text,
                 visibility=visibility,
                 valid_from=valid_from,
                 recorded_at=recorded_at,

@@ -86,13 +86,13 @@ def live_rows(store: Store, batch: Sequence[tuple[Any, ...]]) -> LiveRows:
     ordered = sorted(batch, key=lambda row: row[0])
     numbers, owners, shared, vectors, uses, rewards, valid_from = zip(*ordered, strict=True)
     return LiveRows(
-        np.array(numbers, np.int64),
-        np.array(owners, np.int64),
-        np.array(shared, np.bool_),
-        np.array(uses, np.int64),
-        np.array(rewards, np.float64),
-        np.array(valid_from, np.float64),
-        store.vectors(vectors),
+        numbers=np.array(numbers, np.int64),
+        owners=np.array(owners, np.int64),
+        shared=np.array(shared, np.bool_),
+        uses=np.array(uses, np.int64),
+        rewards=np.array(rewards, np.float64),
+        valid_from=np.array(valid_from, np.float64),
+        vectors=store.vectors(vectors),
     )
 
 

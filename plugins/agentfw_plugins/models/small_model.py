@@ -321,12 +321,12 @@ def _layer(weights: Mapping[str, Floats], number: int) -> _Layer:
         return np.ascontiguousarray(np.concatenate([weights[f"{start}{name}.weight"] for name in names]).T)
 
     return _Layer(
-        of("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
-        of("self_attn.o_proj"),
-        of("mlp.gate_proj", "mlp.up_proj"),
-        of("mlp.down_proj"),
-        weights[f"{start}input_layernorm.weight"],
-        weights[f"{start}post_attention_layernorm.weight"],
+        into=of("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+        out=of("self_attn.o_proj"),
+        up=of("mlp.gate_proj", "mlp.up_proj"),
+        down=of("mlp.down_proj"),
+        before_attention=weights[f"{start}input_layernorm.weight"],
+        before_feed=weights[f"{start}post_attention_layernorm.weight"],
     )
 
 
