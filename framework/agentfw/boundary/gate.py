@@ -41,6 +41,10 @@ class ImportFailed(Exception):
         else:
             super().__init__(f"can't be imported: {in_words(error)}")
 
+    def named(self, who: str, fix: str) -> AgentfwError:
+        """The error to raise, unless the code has raised one of agentfw's own, which says what is wrong."""
+        return self.error if isinstance(self.error, AgentfwError) else PluginError(f"{who} {self}", fix=fix)
+
 
 def let_in(who: str, load: Callable[[], Loaded], *, advice: str = "") -> Loaded:
     """What `load` imports. Raises ImportFailed where it fails; an interruption by the user passes.
@@ -61,13 +65,12 @@ def let_in(who: str, load: Callable[[], Loaded], *, advice: str = "") -> Loaded:
 
 
 def loaded(who: str, load: Callable[[], Loaded], *, fix: str) -> Loaded:
-    """What `load` imports. Where it fails, the error names `who`, unless it is one of agentfw's, which says enough."""
+    """What `load` imports. Where it fails, the error is that of `ImportFailed.named`."""
     try:
         return let_in(who, load)
     except ImportFailed as failure:
-        if isinstance(failure.error, AgentfwError):
-            raise failure.error from None
-        raise PluginError(f"{who} {failure}", fix=fix) from failure.error
+        error = failure.named(who, fix)
+        raise error from (None if error is failure.error else failure.error)
 
 
 def object_at(path: str) -> object:
