@@ -37,8 +37,8 @@ import numpy as np
 from agentfw_benchmarks import Options, difference_of, mean_of, tell
 from agentfw_benchmarks.question_sets import SETS, Asked, QuestionSet, World, sets_below
 from agentfw_memory import GraphSettings, SkillGraph
-from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.index.embedders import embedded, open_embedder
+from agentfw_memory.graph.records import Float32Array
 
 K, DEEP, RRF = 10, 100, 60
 HALF = 5

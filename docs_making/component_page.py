@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from agentfw.host import Host, Registered
-from agentfw.runs.spec.values import value_type
+from agentfw.runs.spec.schema import value_type
 
 _SHOWN = ("boolean", "text", "list", "table")
 _ROWS_SAVED_AT_LEAST = 5

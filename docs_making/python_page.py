@@ -35,7 +35,7 @@ MODULES = {
     "agentfw.interfaces": "when an agent is shown what became known",
     "agentfw.learner": "what a learner is given, and what it returns",
     "agentfw.memory": "what a memory is asked, and what it returns",
-    "agentfw.boundary.gate": "import the function that a setting names",
+    "agentfw.boundary.gate": "import the function that a setting names, or a library of an extra",
     "agentfw.boundary.metadata": "read the entry points of what is installed",
     "agentfw.turns.nested": "an engagement as a module of an agent",
     "agentfw.optimizer": "advantages, and the loss that they are for",

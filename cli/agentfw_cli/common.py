@@ -106,7 +106,7 @@ class _Unloaded(EntryPoint):
 
 def load_command(what: str, offers: Sequence[EntryPoint], select: Sequence[str] = ()) -> click.Command:
     """Load the command of a plugin, of several that of agentfw itself. `select` says how to name one of several."""
-    from agentfw.boundary.gate import ImportFailed, let_in
+    from agentfw.boundary.gate import loaded
     from agentfw.host import Host
     from agentfw.host.host import DISABLE_VARIABLE
     from agentfw.host.offers import OWN_DISTRIBUTION, mend_of
@@ -130,10 +130,7 @@ def load_command(what: str, offers: Sequence[EntryPoint], select: Sequence[str] 
     text = f"{what} of {entry.distribution} {entry.version}"
     fix = f"pip install --upgrade {entry.distribution}"
     fix += "" if is_ours else f", or pip uninstall {entry.distribution}"
-    try:
-        command = let_in(text, entry.load)
-    except ImportFailed as failure:
-        raise failure.named(text, fix) from None
+    command = loaded(text, entry.load, fix=fix)
     if not isinstance(command, click.Command):
         raise PluginError(f"{text} is no click command but {type(command).__name__}", fix=fix)
     invoke = type(command).invoke  # not the one of an earlier call in this process

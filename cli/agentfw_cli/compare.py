@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from agentfw_cli.run import play, set_option
 
 if TYPE_CHECKING:
     from agentfw.host import Host
+    from agentfw.report.statistics import PairedDifference
     from agentfw.runs.records.folder import RunFolder
     from agentfw.runs.spec.run_spec import RunSpec
 
@@ -45,9 +46,7 @@ def compare(
     Each figure has its bootstrap 95% interval. The difference to the first run is taken episode by episode where both
     have played the same tasks. Its p-value is the probability of such a difference if there were none.
     """
-    from agentfw.runs.records.package import changed_parts
     from agentfw.runs.records.summary import compare_runs
-    from agentfw.runs.results.reproduction import compare_records
     from agentfw.runs.spec.resolution import checked_spec
     from agentfw.runs.spec.start import chosen_values, start_of_run
 
@@ -85,30 +84,37 @@ def compare(
             figure, gap = row.figure if place == 0 else "", "" if difference is None else str(difference)
             rows.append([figure, labels.get(name, name), str(row.intervals[place]), gap])
     out.table(["figure", "run", "mean ± 95%", "difference to the first"], rows)
+    for name in dict.fromkeys(row.figure.partition(" after ")[0] for row in table if row.better == "lower"):
+        out.note(f"the lower the {name}, the better")
+    for line in _remarks(folders, table[0].differences):
+        out.note(line)
+
+
+def _remarks(folders: Sequence[RunFolder], differences: Sequence[PairedDifference | None]) -> Iterator[str]:
+    """What to know of a comparison besides its figures."""
+    from agentfw.runs.records.package import changed_parts
+    from agentfw.runs.results.reproduction import compare_records
+
     first = folders[0]
     for other in folders[1:]:
         if compare_records(first, other).equal and compare_records(other, first).equal:
-            out.note(f"the records of {first.id} and {other.id} are equal, to the last digit")
-    for name in dict.fromkeys(row.figure.partition(" after ")[0] for row in table if row.better == "lower"):
-        out.note(f"the lower the {name}, the better")
-    for folder, difference in zip(folders, table[0].differences, strict=True):
+            yield f"the records of {first.id} and {other.id} are equal, to the last digit"
+    for folder, difference in zip(folders, differences, strict=True):
         if failed := len(folder.failed()):
-            out.note(f"of {folder.id}, {counted(failed, 'episode')} failed, and are in no figure here")
+            yield f"of {folder.id}, {counted(failed, 'episode')} failed, and are in no figure here"
         if folder.state != "done":
-            out.note(f"{folder.id} is {folder.state}; it is compared as far as it is")
-        for line in folder.segments:
-            out.note(f"{folder.id}, {line}")
-        for line in changed_parts(first.about, folder.about, f"in {first.id}", f"in {folder.id}"):
-            out.note(line)
+            yield f"{folder.id} is {folder.state}; it is compared as far as it is"
+        yield from (f"{folder.id}, {line}" for line in folder.segments)
+        yield from changed_parts(first.about, folder.about, f"in {first.id}", f"in {folder.id}")
         if folder is first:
             continue
         tasks = 0 if difference is None else difference.difference.count
         ours, theirs = len(first.metrics()), len(folder.metrics())
         if not tasks:
-            out.note(f"{folder.id} has no task in common with {first.id}")
+            yield f"{folder.id} has no task in common with {first.id}"
         elif tasks < max(ours, theirs):
             common = counted(tasks, "common task")
-            out.note(f"the difference of {folder.id} is that of {common}, of {ours} and {theirs}")
+            yield f"the difference of {folder.id} is that of {common}, of {ours} and {theirs}"
 
 
 def _swept(

@@ -22,7 +22,7 @@ from agentfw import __version__
 from agentfw.boundary import metadata
 from agentfw.boundary.metadata import EntryPoint, blame
 from agentfw.boundary.output import data_kept, data_stream, struck_streams
-from agentfw.errors import AgentfwError, StorageError, UntrustedError, disk_fix, in_words, is_failure
+from agentfw.errors import AgentfwError, StorageError, UntrustedError, disk_fix, in_words, is_failure, storing
 from agentfw.printing.out import Out
 
 if TYPE_CHECKING:
@@ -285,12 +285,11 @@ def _allowed(arguments: list[str]) -> Any:
 def _flush() -> None:
     """Write what is buffered. Here, and not when Python ends: a reader that is gone, or a full disk, is noticed now."""
     try:
-        data_stream().flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
+        with storing("write to stdout"):
+            data_stream().flush()
+    except StorageError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), data_stream().fileno())
-        raise StorageError(f"can't write to stdout: {error.strerror}", fix=disk_fix(error)) from None
+        raise
 
 
 if __name__ == "__main__":

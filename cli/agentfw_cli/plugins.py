@@ -78,7 +78,7 @@ def list_(given: Given, kind: str | None, hooks: bool) -> None:
 @shared_options("host", "json")
 def show(given: Given, name: str) -> None:
     """Show component NAME and its settings. Use KIND:NAME where several kinds have that name."""
-    from agentfw.runs.spec.values import setting_rows
+    from agentfw.runs.spec.schema import setting_rows
 
     out, host = given.out, given.host()
     facts = []
@@ -169,7 +169,7 @@ def schema(given: Given) -> None:
 
     An editor completes and checks a spec with it: `#:schema ./spec.schema.json` is the first line of the file then.
     """
-    from agentfw.runs.spec.values import spec_schema
+    from agentfw.runs.spec.schema import spec_schema
 
     given.out.data(spec_schema(given.host()))
 

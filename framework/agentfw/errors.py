@@ -252,6 +252,8 @@ def storing(doing: str, advice: str = "") -> Iterator[None]:
     """Tell of a file that can't be written: `doing` is what couldn't be done, and `advice` ends the fix."""
     try:
         yield
+    except BrokenPipeError:  # whoever reads it has gone
+        raise
     except OSError as error:
         raise StorageError(f"can't {doing}: {error.strerror or error}", fix=disk_fix(error) + advice) from error
 

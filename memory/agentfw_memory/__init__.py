@@ -14,12 +14,14 @@ The package works alone, with any agent framework. It imports neither agentfw no
 
 from .errors import (
     BadInputError,
+    HubRefusal,
     MissingExtraError,
     SkillGraphError,
     StorageError,
     StoreBusyError,
     StoreRefusedError,
     UnknownSkillError,
+    WriterError,
 )
 from .graph.exchange.foreign_import import read_memories
 from .graph.graph_settings import GraphSettings
@@ -27,10 +29,10 @@ from .graph.index.word_index import WordIndex
 from .graph.learning.extraction import Case, Extractor, SkillDraft, Step, Trajectory, as_messages, as_text, extract
 from .graph.learning.hearing import Saying
 from .graph.records import Edge, Heard, Hit, Learned, NewSkill, Receipt, Skill, SkillHistory, SkillVersion, Stats, Why
-from .graph.text.words import followed, terms
+from .graph.words import followed, terms
 from .skill_graph import AsyncSkillGraph, SkillGraph
-from .strategy_hub import Change, HubRefusal, StrategyHub, StrategyHubs
-from .writing.writer import CompletingModel, Decision, KnownMemory, ModelWriter, Said, Writer, WriterError
+from .strategy_hub import Change, StrategyHub, StrategyHubs
+from .writing.writer import CompletingModel, Decision, KnownMemory, ModelWriter, Said, Writer
 
 __all__ = [
     "AsyncSkillGraph",

@@ -1,4 +1,4 @@
-"""The exceptions of the skill graph.
+"""The exceptions of the memories.
 
     SkillGraphError
     ├── BadInputError       invalid input: an empty query, a NaN, a text of megabytes
@@ -7,7 +7,9 @@
     ├── StorageError        the disk or server failed; acknowledged writes are intact
     │   └── DisconnectedError   the connection to the server broke
     ├── StoreBusyError      another process held the store for too long
-    └── MissingExtraError   an optional library isn't installed
+    ├── MissingExtraError   an optional library isn't installed
+    └── WriterError         the model that writes memories gave no answer that can be used
+    HubRefusal              an update of a list of strategies is refused, in words for the agent
 
 An operation that raises one of these leaves stored data unchanged.
 
@@ -18,7 +20,8 @@ An operation that raises one of these leaves stored data unchanged.
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, distribution
 from urllib.parse import unquote, urlsplit
 
@@ -72,6 +75,26 @@ class MissingExtraError(SkillGraphError, ImportError):
         needs = f" (no module {module})" if module else ""
         super().__init__(f'{what} needs the extra "{extra}"{needs}', fix=f"pip install {_with_extra(extra)}")
         self.extra = extra
+
+
+class WriterError(SkillGraphError):
+    """The writer's model gave no answer that can be used."""
+
+
+class HubRefusal(ValueError):
+    """Raised when an update is refused. The message is written for the agent. Nothing was changed."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"{problem} The hub is unchanged.")
+
+
+@contextmanager
+def needing(what: str, extra: str) -> Iterator[None]:
+    """Say which extra has what is imported in this block, if it isn't installed."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtraError(what, extra, module=error.name or "") from None
 
 
 def _with_extra(extra: str) -> str:

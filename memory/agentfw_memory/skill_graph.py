@@ -24,20 +24,19 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 from .errors import BadInputError, StorageError, UnknownSkillError
 from .graph.exchange.import_export import export_jsonl, import_jsonl, to_networkx
 from .graph.forgetting import Forgetter
+from .graph.graph_rows import GraphRows
 from .graph.graph_settings import GraphSettings
 from .graph.index.embedders import Embedder, embedded, open_embedder
 from .graph.learning.editing import Editor
 from .graph.learning.extraction import CASES, Case, Extractor, Trajectory, chosen_cases
 from .graph.learning.hearing import Hearer, Saying, ask
 from .graph.learning.trajectories import Learner
-from .graph.metadata_filter import check_filter, fits
 from .graph.recall.recall import EVERY_ANSWER, Recaller, record_of
 from .graph.records import Heard, Hit, Learned, NewSkill, NodeKind, Receipt, Skill, SkillHistory, Stats, Visibility
-from .graph.rows.graph_rows import GraphRows
 from .graph.stores import store_class
 from .graph.stores.sql import Store
 from .graph.stores.store import Among, Answer, Between, Clock, Select
-from .graph.validation import check_name, check_names, check_number, check_skill, check_text
+from .graph.validation import check_filter, check_name, check_names, check_number, check_skill, check_text, fits
 from .writing.writer import Writer
 
 if TYPE_CHECKING:
@@ -174,7 +173,7 @@ class SkillGraph:
     def skills(self, *, owner: str, scenario: str | None = None, where: Mapping[str, Any] | None = None) -> list[Skill]:
         """Return an owner's skills, oldest first: all of them, or those of a scenario, or whose metadata fits `where`.
 
-        `{"kind": "note", "year": {"$gte": 2020}}` is such a filter. See `graph.metadata_filter`.
+        `{"kind": "note", "year": {"$gte": 2020}}` is such a filter. See `graph.validation`.
         """
         check_name("owner", owner)
         check_filter(where or {})

@@ -6,7 +6,7 @@
     ...     hub.update(["x" * 400], round=4)
     Traceback (most recent call last):
     ...
-    agentfw_memory.strategy_hub.HubRefusal: strategy 1 has 400 characters; the maximum is 350. The hub is unchanged.
+    agentfw_memory.errors.HubRefusal: strategy 1 has 400 characters; the maximum is 350. The hub is unchanged.
 
 The capacity (10) and the maximum length (350) are those of the pearl paper, section 5.1 and appendix E.1. A hub starts
 empty for each trajectory and is carried over its rounds. One sentence of that appendix contradicts this.
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .errors import SkillGraphError
+from .errors import HubRefusal, SkillGraphError
 from .files import open_sqlite
 
 _SCHEMA = """
@@ -38,13 +38,6 @@ CREATE INDEX IF NOT EXISTS change_of ON change (user, trajectory, number);
 """
 _VERSION = 1
 _APPLICATION = 0x48554230  # "HUB0": marks our files
-
-
-class HubRefusal(ValueError):
-    """Raised when an update is refused. The message is written for the agent. Nothing was changed."""
-
-    def __init__(self, problem: str) -> None:
-        super().__init__(f"{problem} The hub is unchanged.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The plugin `builtin`: everything that ships with agentfw. What serves any agent is listed here, by kind.
 
-Worlds and memories are listed in the registration.py of their folders.
+Worlds are listed in the registration.py of their folder.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from agentfw.hookspecs import KnownPlugin
 from .registration import FolderPlugin, Registration, components_of
 
 component = components_of("agentfw_plugins")
-hook, learner, optimizer, policy, reward, tool, tracker = (
+hook, learner, memory, optimizer, policy, reward, tool, tracker = (
     components_of(f"agentfw_plugins.{folder}")
-    for folder in ("hooks", "learners", "optimizers", "policies", "rewards", "tools", "trackers")
+    for folder in ("hooks", "learners", "memories", "optimizers", "policies", "rewards", "tools", "trackers")
 )
 
 REGISTRATION = Registration(
@@ -22,11 +22,11 @@ REGISTRATION = Registration(
         component("sessions", "gateway.sessions:Sessions", "Whoever talks with `agentfw serve`", settings=""),
     ],
     hooks=[
-        hook("approve", "approve:Approve", "Asks a person before the named tools are called"),
+        hook("approve", "guardrails:Approve", "Asks a person before the named tools are called"),
         hook(
             "budget", "budget:Budget", "Counts tokens and money of each user, key of a gateway and run, and limits them"
         ),
-        hook("redact", "redact:Redact", "Strikes keys, passwords and card numbers out of what is recorded"),
+        hook("redact", "guardrails:Redact", "Strikes keys, passwords and card numbers out of what is recorded"),
     ],
     policies=[
         policy("scripted", "scripted:ScriptedPolicy", "Follows a rule or a list of replies; no model"),
@@ -37,7 +37,7 @@ REGISTRATION = Registration(
         policy(
             "openai", "http.openai_policy:OpenAIPolicy", "Any OpenAI-compatible chat completions server, such as vLLM"
         ),
-        policy("pool", "pool.pool_policy:PoolPolicy", "Several copies of a model policy, each in a process of its own"),
+        policy("pool", "pool_policy:PoolPolicy", "Several copies of a model policy, each in a process of its own"),
         policy(
             "transformers",
             "local.transformers_policy:TransformersPolicy",
@@ -63,6 +63,18 @@ REGISTRATION = Registration(
             needs=("mcp",),
         ),
         tool("skills", "agent_skills:AgentSkills", "Folders of Agent Skills, and Agent Plugins with their MCP servers"),
+    ],
+    memories=[
+        memory(
+            "strategyhub", "strategyhub:StrategyHubMemory", "A short list of strategies that the agent maintains itself"
+        ),
+        memory(
+            "skillgraph",
+            "skillgraph:SkillGraphMemory",
+            "Skills that match the query and the user, from a graph that learns",
+            extra="memory",
+            needs=("igraph",),
+        ),
     ],
     rewards=[
         reward("utility", "measured:Utility", "What the environment itself paid", settings=""),

@@ -13,7 +13,8 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from agentfw.errors import MissingExtraError, UsageError
+from agentfw.boundary.gate import needing
+from agentfw.errors import UsageError
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -31,10 +32,8 @@ async def serving(
 
     After the block nothing else is accepted. Requests in progress have `drain` seconds to end, or until `hurry` is set.
     """
-    try:
+    with needing("the gateway", "web"):
         import uvicorn
-    except ImportError as error:
-        raise MissingExtraError("the gateway", "web", module=error.name or "") from None
 
     _open_many_files()
     listener = _bound(host, port)

@@ -15,7 +15,7 @@ from hook_page import hook_docs, hook_page
 
 from agentfw import hookspecs
 from agentfw.component import KINDS
-from agentfw.runs.spec.values import value_type
+from agentfw.runs.spec.schema import value_type
 
 from .snippets import ROOT
 

@@ -11,7 +11,7 @@ import numpy
 import pytest
 
 from agentfw.errors import AgentfwError
-from agentfw.runs.learning import proof as probe
+from agentfw.runs import proof as probe
 
 TOKENS = 48
 

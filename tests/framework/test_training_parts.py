@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agentfw.episode import Task
 from agentfw.errors import PluginError, UsageError
 from agentfw.runs.execution import Curriculum, QueryCurriculum
-from agentfw.runs.learning.update import finite
+from agentfw.runs.update import finite
 from agentfw.seeds import Seeds
 
 

@@ -15,9 +15,9 @@ from chat_server import Reply, Server, refusal, serving
 
 from agentfw_memory import GraphSettings, NewSkill, SkillGraph
 from agentfw_memory.errors import BadInputError, MissingExtraError, StorageError
-from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.index import embedders
 from agentfw_memory.graph.index.embedders import default_embedder, open_embedder
+from agentfw_memory.graph.records import Float32Array
 
 BY_VECTORS = GraphSettings(query_similarity="vectors")
 

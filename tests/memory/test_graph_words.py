@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentfw_memory.graph.index.word_index import SHARED, Question, WordIndex
-from agentfw_memory.graph.text.words import terms
+from agentfw_memory.graph.words import terms
 
 pytest.importorskip("snowballstemmer")
 

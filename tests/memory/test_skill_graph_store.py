@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agentfw_memory import BadInputError, GraphSettings, SkillGraph, StoreBusyError, StoreRefusedError
-from agentfw_memory.graph.rows import graph_rows
+from agentfw_memory.graph import graph_rows
 from agentfw_memory.graph.stores import sqlite
 from agentfw_memory.testing import StoreContract, Ticks
 

@@ -1,10 +1,13 @@
-"""The one gate through which code of plugins is imported, whatever it is imported for.
+"""The one gate through which code of plugins is imported, whatever for, and libraries that may be missing.
 
 An entry point, a factory, a settings model, a hook module and a plugin of a single file may each raise when they are
 imported, end Python, or take for ever. Here each of that is told with the plugin's name.
 
     plugin = let_in("plugin notes of agentfw-notes 1.0", entry_point.load)
     rule = function_at("my_package.rules:triage", "policy.rule")
+
+    with needing("the engine ray", "ray"):  # an extra of agentfw
+        import ray
 """
 
 from __future__ import annotations
@@ -12,13 +15,14 @@ from __future__ import annotations
 import importlib
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..errors import AgentfwError, Interruption, PluginError, SettingsError, in_words
+from ..errors import AgentfwError, Interruption, MissingExtraError, PluginError, SettingsError, in_words
 
-__all__ = ["SLOW_SECONDS", "ImportFailed", "function_at", "let_in", "object_at"]
+__all__ = ["SLOW_SECONDS", "ImportFailed", "function_at", "let_in", "loaded", "needing", "object_at"]
 
 Loaded = TypeVar("Loaded")
 
@@ -39,11 +43,7 @@ class ImportFailed(Exception):
 
     def named(self, who: str, fix: str) -> AgentfwError:
         """The error to raise, unless the code has raised one of agentfw's own, which says what is wrong."""
-        if isinstance(self.error, AgentfwError):
-            return self.error
-        error = PluginError(f"{who} {self}", fix=fix)
-        error.__cause__ = self.error
-        return error
+        return self.error if isinstance(self.error, AgentfwError) else PluginError(f"{who} {self}", fix=fix)
 
 
 def let_in(who: str, load: Callable[[], Loaded], *, advice: str = "") -> Loaded:
@@ -62,6 +62,15 @@ def let_in(who: str, load: Callable[[], Loaded], *, advice: str = "") -> Loaded:
         raise ImportFailed(error) from error
     finally:
         watch.cancel()
+
+
+def loaded(who: str, load: Callable[[], Loaded], *, fix: str) -> Loaded:
+    """What `load` imports. Where it fails, the error is that of `ImportFailed.named`."""
+    try:
+        return let_in(who, load)
+    except ImportFailed as failure:
+        error = failure.named(who, fix)
+        raise error from (None if error is failure.error else failure.error)
 
 
 def object_at(path: str) -> object:
@@ -89,3 +98,12 @@ def function_at(path: str, setting: str) -> Callable[..., Any]:
     if not callable(found):
         raise SettingsError(f"{setting}: {path} is not a function", fix=form)
     return found
+
+
+@contextmanager
+def needing(what: str, extra: str) -> Iterator[None]:
+    """Say which extra of agentfw has what is imported in this block, if it isn't installed."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtraError(what, extra, module=error.name or "") from error

@@ -93,15 +93,18 @@ def plan(wish: str, cards: Sequence[Card], *, learns: bool, examined: Path | Non
     largest = sorted(free, key=lambda card: -card.memory)
     learning = tuple(largest[:learners])
     rest = [card for card in free if card not in learning]
-    own, no_trees = f"cuda:{cards.index(learning[0])}", ""
-    if examined is not None:
-        # What the doctor's row `flex` says, if it failed on a card of this kind.
-        with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):  # none, or not one of the doctor's
-            rows = {str(row["row"]): row for row in json.loads(examined.read_text("utf-8"))}
-            name, failed = str(rows["card"]["card"]).removeprefix("NVIDIA "), rows.get("flex", {}).get("failed", "")
-            if failed and any(card.model == name for card in learning):
-                no_trees = f"`agentfw doctor gpu` found that flex attention fails there ({failed})"
+    own, no_trees = f"cuda:{cards.index(learning[0])}", "" if examined is None else _no_trees(examined, learning)
     return Plan(learning, tuple(rest[:players]) if players else learning, own, no_trees)
+
+
+def _no_trees(examined: Path, learning: Sequence[Card]) -> str:
+    """Why a learner can't compute trees on these cards, if the doctor's row `flex` failed on one of their kind."""
+    with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):  # none, or not one of the doctor's
+        rows = {str(row["row"]): row for row in json.loads(examined.read_text("utf-8"))}
+        name, failed = str(rows["card"]["card"]).removeprefix("NVIDIA "), rows.get("flex", {}).get("failed", "")
+        if failed and any(card.model == name for card in learning):
+            return f"`agentfw doctor gpu` found that flex attention fails there ({failed})"
+    return ""
 
 
 def found_cards() -> list[Card]:

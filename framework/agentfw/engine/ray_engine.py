@@ -25,8 +25,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from ..boundary.gate import needing
 from ..boundary.metadata import entry_points, version_of
-from ..errors import EndpointError, MissingExtraError, SettingsError, UsageError
+from ..errors import EndpointError, SettingsError, UsageError
 from ..printing.out import counted
 from .interface import Engine, EngineSettings, Plain, Remote, RemoteDiedError, Resources
 from .wire import Served, answer_of
@@ -112,10 +113,8 @@ class RayEngine(Engine):
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         # Ray hides all GPUs from actors that ask for none, and will do so no more; this silences the announcement.
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-        try:
+        with needing("the engine ray", "ray"):
             import ray
-        except ImportError as error:
-            raise MissingExtraError("the engine ray", "ray", module=error.name or "") from error
         self._ray: Any = ray
         self.address, self.wait = settings.address, settings.wait
         self.one_machine = not settings.address

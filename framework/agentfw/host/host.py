@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
@@ -431,8 +431,17 @@ class Host:
 
     def _take_notes(self) -> None:
         """Record what went wrong. With `strict`, raise it instead."""
-        problems = [line for record in self.plugins for line in record.problem_lines()]
-        # Every name that two plugins offer: which of them is meant, or the error raised when it is selected.
+        problems = [*(line for record in self.plugins for line in record.problem_lines()), *self._offered_twice()]
+        if self.options.strict and problems:
+            what = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+            text = "\n  ".join([f"{what} with plugins:", *problems])
+            fix = "fix them, disable the plugins with --no-plugin, or run without --strict-plugins"
+            raise PluginError(text, fix=fix)
+        hints = [f"{record.title} {hint}" for record in self.plugins for hint in record.hints]
+        self.notes[:] = [*problems, *hints, *self._disabled_in_vain()]
+
+    def _offered_twice(self) -> Iterator[str]:
+        """Every name that two plugins offer: which of them is meant, or the error raised when it is selected."""
         offered: dict[tuple[str, str], list[PluginRecord]] = {}
         for record in self.plugins:
             if record.state not in ("blocked", "refused"):
@@ -445,18 +454,13 @@ class Host:
             others = [record for record in records if record.distribution != OWN_DISTRIBUTION]
             if what != "plugin" and 0 < len(others) < len(records):
                 built_in = f'{what} "{name}" is built in, and {titles(others)} offers one, too'
-                problems.append(f"{built_in}; to select that: {qualified(name, others)}")
+                yield f"{built_in}; to select that: {qualified(name, others)}"
                 continue
             error = _same_plugin_name(name, records) if what == "plugin" else duplicate(what, name, records)
-            problems.append(f"{error.message}; {error.fix}")
-        if self.options.strict and problems:
-            what = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-            text = "\n  ".join([f"{what} with plugins:", *problems])
-            fix = "fix them, disable the plugins with --no-plugin, or run without --strict-plugins"
-            raise PluginError(text, fix=fix)
-        hints = [f"{record.title} {hint}" for record in self.plugins for hint in record.hints]
-        self.notes[:] = [*problems, *hints]
-        # Names to disable that no plugin has. Because of a typo, a plugin would be imported that should be blocked.
+            yield f"{error.message}; {error.fix}"
+
+    def _disabled_in_vain(self) -> Iterator[str]:
+        """Names to disable that no plugin has. Because of a typo, a plugin would be imported that should be blocked."""
         known = {name for record in self.plugins for name in (normalise(record.name), record.distribution)}
         sources = [("--no-plugin", self.options.blocked), (DISABLE_VARIABLE, self.options.disabled)]
         sources += [(f"{file.path}: plugins.disabled", file.disabled) for file in self.layers]
@@ -465,7 +469,7 @@ class Host:
                 if normalise(name) not in known and name != ALL:
                     guess = nearest(normalise(name), known)
                     meant = f'; did you mean "{guess}"?' if guess else ""
-                    self.notes.append(f"{source} {name}: no such plugin{meant}")
+                    yield f"{source} {name}: no such plugin{meant}"
 
     def _unknown(self, title: str, name: str, known: Iterable[str]) -> UnknownNameError:
         """The error for a name that nobody offers: that of a broken plugin of this name, or one that mentions them."""

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..boundary.output import data_stream, hand_over_stdout
-from ..errors import StorageError, disk_fix
+from ..errors import storing
 
 __all__ = ["Out", "Progress", "counted", "shown_path", "width_of"]
 
@@ -141,12 +141,8 @@ def width_of(text: str) -> int:
 
 
 def _print(text: str) -> None:
-    try:
+    with storing("write to stdout"):
         print(text, file=data_stream())
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise StorageError(f"can't write to stdout: {error.strerror}", fix=disk_fix(error)) from None
 
 
 def _print_to_stderr(text: str) -> None:

@@ -1,7 +1,7 @@
 """Runs: playing tasks, learning from them, and storing and reporting the results.
 
-`spec/` says what to do. `assembly.py` makes the components. `run.py`, `execution.py` and `play.py` do the work,
-`learning/` has the part that only trainings have, and `observers.py` says who is told of it. `records/` is what is on
+`spec/` says what to do. `assembly.py` makes the components. `run.py`, `execution.py` and `play.py` do the work, and
+`update.py` and `proof.py` the part that only trainings have. `observers.py` says who is told. `records/` is what is on
 disk, and `results/` what is made of that. A run with an optimizer is called a training.
 
 The public names besides those of `agentfw`, such as `Run` and `RunSpec`, are imported when they are first used.
@@ -41,15 +41,14 @@ if TYPE_CHECKING:
     from .spec.start import SpecValues, chosen_values, find_training, newest_version, policy_of_run, start_from_runs
     from .spec.values import apply_assignments, read_spec
 
-# Doing it, what is on disk, what is made of that, and what to do.
-__all__ = ["Again", "Assembly", "EndedSession", "LiveRun", "Observer", "Question", "RunInfo", "RunResult", "assemble"]
-__all__ += ["in_processes", "read_sessions"]
-__all__ += ["Journal", "Mirror", "Records", "RunFolder", "Summary", "check_address", "drop_records", "encoded"]
-__all__ += ["find_run", "list_runs", "make_folder", "make_private", "read_journal", "sealed", "unsealed", "write_whole"]
-__all__ += ["EPISODE_FIGURES", "ComparedFigure", "Figure", "compare_runs", "decisions", "figure_text", "figure_title"]
-__all__ += ["figures_of", "run_results", "timeline_picture", "transcript", "write_report"]
-__all__ += ["Choice", "RewardChoice", "SamplingSettings", "SpecValues", "apply_assignments", "chosen_values"]
-__all__ += ["find_training", "newest_version", "parse_spec", "policy_of_run", "read_spec", "resolve", "start_from_runs"]
+__all__ = ["EPISODE_FIGURES", "Again", "Assembly", "Choice", "ComparedFigure", "EndedSession", "Figure", "Journal"]
+__all__ += ["LiveRun", "Mirror", "Observer", "Question", "Records", "RewardChoice", "RunFolder", "RunInfo", "RunResult"]
+__all__ += ["SamplingSettings", "SpecValues", "Summary", "apply_assignments", "assemble", "check_address"]
+__all__ += ["chosen_values", "compare_runs", "decisions", "drop_records", "encoded", "figure_text", "figure_title"]
+__all__ += ["figures_of", "find_run", "find_training", "in_processes", "list_runs", "make_folder", "make_private"]
+__all__ += ["newest_version", "parse_spec", "policy_of_run", "read_journal", "read_sessions", "read_spec", "resolve"]
+__all__ += ["run_results", "sealed", "start_from_runs", "timeline_picture", "transcript", "unsealed", "write_report"]
+__all__ += ["write_whole"]
 
 _MODULES = {
     "assembly": "Assembly assemble",

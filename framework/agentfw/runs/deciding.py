@@ -206,7 +206,7 @@ class Decisions:
 
     def around(self, policy: Policy, name: str) -> Policy:
         """The policy, whose requests are decided on. `name` is what its model is called where no answer says it."""
-        made: Policy = layered(_Asked, "policy")(policy, self, name) if self._asks else policy
+        made: Policy = layered(_DecidedRequests, "policy")(policy, self, name) if self._asks else policy
         return made
 
     async def request(
@@ -261,7 +261,7 @@ class Decisions:
         return made
 
 
-class _Asked(Layer):
+class _DecidedRequests(Layer):
     def __init__(self, policy: Policy, decisions: Decisions, name: str) -> None:
         self.inside, self._decisions, self._name = policy, decisions, name
         self.take_attributes(policy)

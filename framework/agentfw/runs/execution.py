@@ -27,7 +27,6 @@ from ..learner import Update
 from ..optimizer import Scored
 from ..seeds import Seeds
 from .assembly import Assembly
-from .learning.update import Learning, TurnChecks
 from .observers import Observer, combined_observer
 from .play import Plan, Play, side_by_side
 from .records.folder import RunFolder
@@ -36,6 +35,7 @@ from .records.play_records import Records, kept_updates, marks_of, read_state, r
 from .records.summary import intervals, means
 from .results.run_charts import call_in_words
 from .spec.weights import Progress
+from .update import Learning, TurnChecks
 
 _ROUNDING = 1e-12  # relative difference below which rewards count as equal
 _LONGEST = 600  # maximum number of characters of an answer; the episode has the whole

@@ -72,26 +72,27 @@ Factory = Callable[[], object]
 Examples = Sequence[Mapping[str, Any]]
 
 
-_MODULES = {kind.name: kind.plural for kind in KINDS.values()} | {"plugin": "plugins", "command": "commands"}
-"""Where the checks of a kind are. The last two are no components but something else of a plugin."""
+_SUBJECTS = {kind.name: kind.plural for kind in KINDS.values()} | {"plugin": "plugins", "command": "commands"}
+"""What the checks of a kind are about. The last two are no components but something else of a plugin."""
 
 
 def contract(kind: str) -> tuple[CheckFunction, ...]:
     """The checks of a kind, in the order in which they are run.
 
-    They are the public functions of the kind's module that take a subject alone and return nothing.
+    They are the public functions of the kind's module that take its subject alone and return nothing.
     """
-    if kind not in _MODULES:
-        raise UnknownNameError("kind", kind, _MODULES)
-    module = importlib.import_module(f".{_MODULES[kind]}", __package__)
+    if kind not in _SUBJECTS:
+        raise UnknownNameError("kind", kind, _SUBJECTS)
+    about = _SUBJECTS[kind]
+    home = "plugins" if about in ("hooks", "commands") else about
+    module = importlib.import_module(f".{home}", __package__)
     found = [
         function
         for name, function in vars(module).items()
         if inspect.isfunction(function)
         and function.__module__ == module.__name__
         and not name.startswith("_")
-        and [*inspect.signature(function).parameters] == ["subject"]
-        and inspect.signature(function).return_annotation == "None"
+        and inspect.get_annotations(function) == {"subject": about.capitalize(), "return": "None"}
     ]
     return (_can_be_made(KINDS[kind]), its_settings_are_explained, *found) if kind in KINDS else tuple(found)
 

@@ -22,16 +22,16 @@ from ..turns.session import SessionEnvironment
 from .checks import DoesNotApply, Subject, require, require_finite
 from .tools import check_actions, drawn, junk, unfitting
 
-Worlds = Subject[Environment]
+Environments = Subject[Environment]
 _SEED = 7
 _SPLITS = ("train", "test")
 
 
-def _task(subject: Worlds, index: int = 0) -> Task:
+def _task(subject: Environments, index: int = 0) -> Task:
     return subject.make().tasks(index + 1, _SEED, "test")[index]
 
 
-def the_brief_can_be_read(subject: Worlds) -> None:
+def the_brief_can_be_read(subject: Environments) -> None:
     """An agent is told a goal and actions that a model can call."""
     brief = subject.make().brief()
     require(isinstance(brief, Brief), f"brief() gives a {type(brief).__name__}")
@@ -42,7 +42,7 @@ def the_brief_can_be_read(subject: Worlds) -> None:
     require(math.isfinite(time) and time >= 0, f"a token can't take {time}")
 
 
-def tasks_are_as_many_as_asked(subject: Worlds) -> None:
+def tasks_are_as_many_as_asked(subject: Environments) -> None:
     """A run gets as many episodes as it asks for, each of its own, and the same ones for the same seed."""
     for count in (1, 5):
         tasks, again = (list(subject.make().tasks(count, _SEED, "test")) for _ in range(2))
@@ -53,7 +53,7 @@ def tasks_are_as_many_as_asked(subject: Worlds) -> None:
         require(tasks == again, f"tasks({count}, {_SEED}, 'test') gives other tasks the second time")
 
 
-def training_and_test_differ(subject: Worlds) -> None:
+def training_and_test_differ(subject: Environments) -> None:
     """No task of the training is one of the test."""
     world = subject.make()
     if isinstance(world, SessionEnvironment):
@@ -63,14 +63,14 @@ def training_and_test_differ(subject: Worlds) -> None:
     require(not both, f"the seed {min(both)[0] if both else ''} is in the training and in the test; use `split`, too")
 
 
-async def one_seed_gives_one_episode(subject: Worlds) -> None:
+async def one_seed_gives_one_episode(subject: Environments) -> None:
     """One seed gives one episode: played twice alike, it is recorded alike."""
     task = _task(subject)
     first, second = [await play(subject.make(), task, RandomCaller()) for _ in range(2)]
     _same(first, second, "played twice")
 
 
-async def episodes_do_not_touch_each_other(subject: Worlds) -> None:
+async def episodes_do_not_touch_each_other(subject: Environments) -> None:
     """Episodes that are played side by side are those that are played alone."""
     tasks = [_task(subject, index) for index in range(3)]
     alone = [await play(subject.make(), task, RandomCaller()) for task in tasks]
@@ -79,20 +79,20 @@ async def episodes_do_not_touch_each_other(subject: Worlds) -> None:
         _same(first, second, "played beside others")
 
 
-async def any_seed_will_do(subject: Worlds) -> None:
+async def any_seed_will_do(subject: Environments) -> None:
     """Every seed gives an episode, also a large one."""
     for seed in (0, 1, 2**31, 2**63 - 1):
         await play(subject.make(), Task(0, seed), RandomCaller(), most_turns=20)
 
 
-async def it_ends(subject: Worlds) -> None:
+async def it_ends(subject: Environments) -> None:
     """An episode ends also when the agent does nothing, or too much."""
     for player in (Silent(), RandomCaller()):
         finish = (await play(subject.make(), _task(subject), player)).finish
         require(finish in ("finished", "horizon", "turn_limit", "quiet"), f'it ended as "{finish}"')
 
 
-async def nonsense_is_refused(subject: Worlds) -> None:
+async def nonsense_is_refused(subject: Environments) -> None:
     """Impossible actions are refused, and nothing that an agent says makes the environment fail."""
     fuzzed = 0
     for index in range(4):
@@ -107,7 +107,7 @@ async def nonsense_is_refused(subject: Worlds) -> None:
             return
 
 
-async def the_record_comes_back_equal(subject: Worlds) -> None:
+async def the_record_comes_back_equal(subject: Environments) -> None:
     """An episode goes to disk as JSON and comes back equal."""
     episode = await play(subject.make(), _task(subject), RandomCaller())
     for event in episode.events:
@@ -121,7 +121,7 @@ async def the_record_comes_back_equal(subject: Worlds) -> None:
     require(Episode.from_record(record) == episode, "the record, read back, is another episode")
 
 
-async def the_headline_is_there(subject: Worlds) -> None:
+async def the_headline_is_there(subject: Environments) -> None:
     """Its headline is in every outcome, and all figures are numbers."""
     for most_turns in (MOST_TURNS, 1):
         environment = subject.make()
@@ -133,7 +133,7 @@ async def the_headline_is_there(subject: Worlds) -> None:
             require_finite(value, f"the figure {figure}")
 
 
-async def references_can_be_set_beside(subject: Worlds) -> None:
+async def references_can_be_set_beside(subject: Environments) -> None:
     """Its results of simple players have its headline as a number, and are the same when asked for again."""
     task, environment = _task(subject), subject.make()
     if not (found := environment.references(task)):
@@ -145,14 +145,14 @@ async def references_can_be_set_beside(subject: Worlds) -> None:
     require(subject.make().references(task) == found, "asked again for one task, its references are others")
 
 
-async def every_interface_will_do(subject: Worlds) -> None:
+async def every_interface_will_do(subject: Environments) -> None:
     """It can be played through each of the four interfaces."""
     for name in ("event_driven", "step_loop", "polling:1", "reflex"):
         for player in (RandomCaller(), Silent()):
             await play(subject.make(), _task(subject), player, parse_interface(name), most_turns=40)
 
 
-async def the_demonstration_works(subject: Worlds) -> None:
+async def the_demonstration_works(subject: Environments) -> None:
     """If it has a demonstration, the demonstrated actions are possible."""
     environment = subject.make()
     brief = environment.brief()

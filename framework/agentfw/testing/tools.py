@@ -181,10 +181,10 @@ def junk(schema: Mapping[str, Any], generator: random.Random) -> dict[str, Any]:
     return found
 
 
-Boxes = Subject[Toolbox]
+Tools = Subject[Toolbox]
 
 
-async def it_opens_into_tools(subject: Boxes) -> None:
+async def it_opens_into_tools(subject: Tools) -> None:
     """It provides at least one tool that a model can call, and their names are unique."""
     async with closed(subject) as box:
         tools = await box.open()
@@ -194,7 +194,7 @@ async def it_opens_into_tools(subject: Boxes) -> None:
             require(each.action.description.strip(), f"{each.action.name} has no description; give it a docstring")
 
 
-async def its_examples_succeed(subject: Boxes) -> None:
+async def its_examples_succeed(subject: Tools) -> None:
     """Calls with its examples succeed, also many at once."""
     async with closed(subject) as box:
         tools = await box.open()
@@ -214,7 +214,7 @@ async def its_examples_succeed(subject: Boxes) -> None:
             require(text.strip(), f"{what} is answered without a word")
 
 
-async def wrong_arguments_are_answered(subject: Boxes) -> None:
+async def wrong_arguments_are_answered(subject: Tools) -> None:
     """A call with arguments that don't fit is a failed answer in words, never an exception."""
     tried = 0
     async with closed(subject) as box:

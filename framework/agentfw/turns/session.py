@@ -89,7 +89,7 @@ class Unfinished:
 
 
 @dataclass(slots=True)
-class _Asked:
+class _Exchange:
     request: Request
     """What all turns of an answer have in common."""
     policy: Policy
@@ -200,7 +200,7 @@ class Session:
             goal = next((one.content for one in messages if one.role == "system"), "")
             brief, task = Brief(goal, demonstration=demonstration), self.episode.task
             request = Request((), actions, sampling or Sampling(), None, brief, task, None, stop, schema, plain)
-            asked = _Asked(request, policy or self.policy, model, tell, forwarded)
+            asked = _Exchange(request, policy or self.policy, model, tell, forwarded)
             reply = await self._answer(messages, user, said, asked, carries_out)
             self.failure = None
             return reply
@@ -235,7 +235,7 @@ class Session:
         return None if self.before_call is None else await self.before_call(self.episode.task, call, self.note)
 
     async def _answer(
-        self, messages: Sequence[Message], user: str, said: _Texts | None, asked: _Asked, carries_out: bool
+        self, messages: Sequence[Message], user: str, said: _Texts | None, asked: _Exchange, carries_out: bool
     ) -> Reply:
         said = [(one.content,) for one in messages] if said is None else said
         said = [texts for one, texts in zip(messages, said, strict=True) if one.role == "user"]
@@ -278,7 +278,7 @@ class Session:
             self._check_turns(self.in_flight - 1)
         return replace(reply, text=told + reply.text) if told else reply
 
-    async def _turn(self, path: Sequence[Node], asked: _Asked, actions: tuple[Action, ...]) -> tuple[Reply, Node]:
+    async def _turn(self, path: Sequence[Node], asked: _Exchange, actions: tuple[Action, ...]) -> tuple[Reply, Node]:
         wished, last, new, started = asked.request, path[-1], after_answer(path), self.now
         self._recorder.offer(actions)
         request = replace(
@@ -314,7 +314,7 @@ class Session:
             asked.tell(rest)
         return reply, answer
 
-    async def _generated(self, request: Request, answer: Unfinished, asked: _Asked, pieces: StreamedText) -> Passed:
+    async def _generated(self, request: Request, answer: Unfinished, asked: _Exchange, pieces: StreamedText) -> Passed:
         """Ask the policy. What was told of an answer that doesn't come to its end stays in the record."""
         self.unfinished.append(answer)
 

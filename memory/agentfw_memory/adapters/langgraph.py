@@ -24,15 +24,13 @@ from hashlib import blake2b
 from typing import Any
 from urllib.parse import quote, unquote
 
-from ..errors import MissingExtraError, UnknownSkillError
-from ..graph.metadata_filter import check_filter, fits
+from ..errors import UnknownSkillError, needing
 from ..graph.records import NewSkill, Skill
+from ..graph.validation import check_filter, fits
 from ..skill_graph import SkillGraph
 
-try:
+with needing("SkillGraphStore", "adapters"):
     from langgraph.store import base
-except ImportError:
-    raise MissingExtraError("SkillGraphStore", "adapters", module="langgraph") from None
 
 Namespace = tuple[str, ...]
 

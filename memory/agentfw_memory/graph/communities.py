@@ -18,11 +18,11 @@ from typing import Literal
 
 import numpy as np
 
-from ..errors import MissingExtraError
-from .arrays import Float32Array, Floats, Integers, grown
+from ..errors import needing
+from .graph_rows import GraphRows
 from .graph_settings import GraphSettings
-from .records import EdgeKind, Use
-from .rows.graph_rows import GraphRows
+from .index.vector_index import grown
+from .records import EdgeKind, Float32Array, Floats, Integers, Use
 
 Method = Literal["leiden", "louvain"]
 
@@ -50,10 +50,8 @@ def split(count: int, ends: Integers, weights: Floats, resolution: float, *, met
     """
     if not len(ends):
         return np.arange(count)
-    try:
+    with needing("finding communities", "memory"):
         import igraph
-    except ImportError:
-        raise MissingExtraError("finding communities", "memory", module="igraph") from None
     graph = igraph.Graph(count, edges=ends.tolist())
     if method == "louvain":
         find = graph.community_multilevel

@@ -18,16 +18,15 @@ from hashlib import blake2b
 import numpy as np
 
 from ..errors import BadInputError
-from .arrays import Float32Array
+from .graph_rows import GraphRows
 from .graph_settings import FEWEST_SHARED
 from .learning.extraction import PRIVATE
 from .recall.recall import Recaller
-from .records import Skill
-from .rows.graph_rows import GraphRows
-from .rows.row_types import EdgeRow, SkillRow
+from .records import Float32Array, Skill
+from .row_types import EdgeRow, SkillRow
 from .stores.store import Among, Change, Delete, Not, Select, Update
-from .text.words import meaning, terms
 from .validation import check_name
+from .words import meaning, terms
 
 RESERVED = "*shared:"
 COMPARED = 200  # maximum number of similar skills in which other users are looked for

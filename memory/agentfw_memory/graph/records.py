@@ -1,4 +1,4 @@
-"""The plain values that a skill graph takes and returns.
+"""The plain values that a skill graph takes and returns, and the types of its arrays.
 
 Times are seconds since 1970 (UTC). `valid_from` and `valid_to` say when something held, and `recorded_at` when the
 graph was told. `valid_to` is None as long as it holds.
@@ -14,6 +14,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+Bools = NDArray[np.bool_]
+Float32Array = NDArray[np.float32]
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 Visibility = Literal["private", "shared"]  # who may see a skill: only its owner, or every user of the tenant
 NodeKind = Literal["user", "skill", "tool", "scenario", "trajectory", "fact", "conversation", "saying", "case"]
 EdgeKind = Literal[

@@ -1,4 +1,4 @@
-"""Checks of what a caller passes in: names, texts, numbers, skill ids and vectors.
+"""Checks of what a caller passes in: names, texts, numbers, skill ids, vectors, and filters by metadata.
 
 Input is stored exactly as it was given, or rejected with a BadInputError. No name ever becomes part of a statement or a
 pattern, so quotes, `%` and `_` are allowed.
@@ -9,6 +9,17 @@ pattern, so quotes, `%` and `_` are allowed.
     Traceback (most recent call last):
     ...
     agentfw_memory.errors.BadInputError: the user 'ana\\n' contains a control character
+
+A filter is as LangGraph's stores and most vector databases have it.
+
+    >>> fits({"kind": "note", "from": {"year": 2024}}, {"kind": "note", "from.year": {"$gte": 2020}})
+    True
+    >>> fits({"kind": "note"}, {"kind": {"$in": ["mail", "call"]}})
+    False
+
+It names fields, with dots for fields of fields. All of them have to fit. A value is compared as it is, or by the
+operators $eq, $ne, $gt, $gte, $lt, $lte, $in, $nin and $exists. A field that isn't there fits $ne, $nin and
+`{"$exists": False}`. Values of different types are not equal, and neither is above the other.
 """
 
 from __future__ import annotations
@@ -16,14 +27,13 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..errors import BadInputError, UnknownSkillError
-from .arrays import Float32Array
-from .records import skill_number
+from .records import Float32Array, skill_number
 
 MAXIMUM_NAME_LENGTH = 200
 MAXIMUM_METADATA = 16_000_000  # characters of a skill's metadata as JSON. A store reads it with the skill
@@ -31,7 +41,11 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 """Half of a character outside the basic plane. Alone it can't be encoded as UTF-8."""
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_FIELD = re.compile(r"[\w.@/ -]+")
+_MISSING = object()
 _SURROGATE_FIX = "remove it; it comes from text that was cut, or decoded with surrogatepass or surrogateescape"
+
+Filter = Mapping[str, Any]
 
 
 def check_name(what: str, name: object) -> str:
@@ -126,3 +140,69 @@ def check_vectors(vectors: Any, texts: Sequence[str], dimensions: int | None) ->
         raise BadInputError(problem, fix="fix the embedder; nothing was stored")
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.asarray(rows / np.maximum(lengths, 1e-12), np.float32)
+
+
+def check_filter(wanted: Any) -> None:
+    """Raise BadInputError for a filter that can't be meant."""
+    if not isinstance(wanted, Mapping):
+        raise BadInputError(f"the filter {wanted!r} is not a dict", fix='pass a dict such as {"kind": "note"}')
+    for name, one in wanted.items():
+        if not isinstance(name, str) or not _FIELD.fullmatch(name):
+            problem = f"Invalid filter key: {name!r}"
+            raise BadInputError(problem, fix="use letters, digits, _, -, @, / and spaces, with dots between fields")
+        for operator, other in one.items() if _has_operators(one) else ():
+            if operator not in _OPERATORS:
+                raise BadInputError(f"Unsupported operator: {operator}", fix=f"use one of {', '.join(_OPERATORS)}")
+            if operator in ("$in", "$nin") and not isinstance(other, (list, tuple, set, frozenset)):
+                raise BadInputError(f"{operator} needs a list, not {other!r}", fix=f'pass {{"{operator}": [...]}}')
+
+
+def fits(metadata: Mapping[str, Any], wanted: Filter) -> bool:
+    """Whether metadata fits a filter that was checked."""
+    return all(
+        _OPERATORS[operator](_field(metadata, name), other)
+        for name, one in wanted.items()
+        for operator, other in (one.items() if _has_operators(one) else (("$eq", one),))
+    )
+
+
+def _field(value: Any, name: str) -> Any:
+    """Return a field by its name, or by the names on the way to it."""
+    if isinstance(value, Mapping) and name in value:
+        return value[name]
+    head, dot, rest = name.partition(".")
+    if not dot or not isinstance(value, Mapping) or head not in value:
+        return _MISSING
+    return _field(value[head], rest)
+
+
+def _has_operators(wanted: Any) -> bool:
+    return isinstance(wanted, Mapping) and bool(wanted) and all(str(name).startswith("$") for name in wanted)
+
+
+def _equal(value: Any, other: Any) -> bool:
+    # True is 1 in Python, and isn't in JSON.
+    return isinstance(value, bool) == isinstance(other, bool) and bool(value == other)
+
+
+def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    def compared(value: Any, other: Any) -> bool:
+        try:
+            return bool(compare(value, other))
+        except TypeError:
+            return False
+
+    return compared
+
+
+_OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "$eq": _equal,
+    "$ne": lambda value, other: not _equal(value, other),
+    "$gt": _ordered(lambda value, other: value > other),
+    "$gte": _ordered(lambda value, other: value >= other),
+    "$lt": _ordered(lambda value, other: value < other),
+    "$lte": _ordered(lambda value, other: value <= other),
+    "$in": lambda value, others: any(_equal(value, other) for other in others),
+    "$nin": lambda value, others: not any(_equal(value, other) for other in others),
+    "$exists": lambda value, wanted: (value is not _MISSING) == bool(wanted),
+}

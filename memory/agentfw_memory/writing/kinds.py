@@ -28,8 +28,8 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ..graph.arrays import Float32Array
 from ..graph.index.embedders import Embedder, nano_embedder
+from ..graph.records import Float32Array
 
 Kind = Literal["fact", "wish", "correction", "forget", "other"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any, Literal, Protocol, get_args
 
-from ..errors import SkillGraphError
+from ..errors import WriterError
 from ..graph.records import day
 from .secrets import has_secret
 
@@ -103,11 +103,11 @@ def _decision(given: dict[str, Any], said: Said, related: Callable[[str, str], b
     if wrong := [name for name, text in texts.items() if not isinstance(text, str)]:
         raise ValueError(f"{wrong[0]} is no text")
     since = None
-    if day := texts.pop("since"):
+    if date := texts.pop("since"):
         try:
-            since = min(said.at, datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp())
+            since = min(said.at, datetime.fromisoformat(date).replace(tzinfo=UTC).timestamp())
         except ValueError:
-            raise ValueError(f"{day!r} is no date") from None
+            raise ValueError(f"{date!r} is no date") from None
     shared, always = (given.get(name) is True for name in ("shared", "always"))
     decision = Decision(action, **texts, since=since, shared=shared, always=always)
     if action == "NONE":
@@ -149,10 +149,6 @@ _DECISION = {
 }
 _DECISIONS = {"type": "array", "items": _object(_DECISION)}
 SCHEMA: Mapping[str, Any] = _object({"messages": {"type": "array", "items": _DECISIONS}})
-
-
-class WriterError(SkillGraphError):
-    """The writer's model gave no answer that can be used."""
 
 
 class CompletingModel(Protocol):

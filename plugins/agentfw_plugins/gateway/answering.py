@@ -19,7 +19,8 @@ from functools import partial
 from typing import Literal, NamedTuple
 
 from agentfw import Policy, Session
-from agentfw.errors import AgentfwError, BudgetSpentError, EndpointError, MissingExtraError, UpstreamError
+from agentfw.boundary.gate import needing
+from agentfw.errors import AgentfwError, BudgetSpentError, EndpointError, UpstreamError
 from agentfw.request import Forwarded
 from agentfw.turns.session import Reply
 
@@ -32,11 +33,9 @@ from .profiles import Sent, Told, told_by
 from .sessions.session_finder import SESSION_NAME, SessionFinder
 from .variants import NOTE, Variant, VariantFile
 
-try:
+with needing("the gateway", "web"):
     from starlette.requests import Request
     from starlette.responses import Response, StreamingResponse
-except ImportError as error:
-    raise MissingExtraError("the gateway", "web", module=error.name or "") from None
 
 OWN = "agentfw"
 """What the policy of the run can always be called."""

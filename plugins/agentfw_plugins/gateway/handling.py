@@ -20,7 +20,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agentfw import errors
-from agentfw.errors import AgentfwError, BudgetSpentError, MissingExtraError, UpstreamError, in_words
+from agentfw.boundary.gate import needing
+from agentfw.errors import AgentfwError, BudgetSpentError, UpstreamError, in_words
 from agentfw.turns.session import Reply
 
 from ..protocols import About, BadRequest, Body, ChatRequest, Malformed, Protocol
@@ -29,11 +30,9 @@ from ..protocols.completion import chunk_of, parsed
 from ..protocols.protocol import problem_of, read_body
 from .keys import Key, Keys
 
-try:
+with needing("the gateway", "web"):
     from starlette.requests import ClientDisconnect, Request
     from starlette.responses import Response
-except ImportError as error:
-    raise MissingExtraError("the gateway", "web", module=error.name or "") from None
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 LARGEST = 64_000_000

@@ -12,21 +12,20 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from agentfw.errors import AgentfwError, MissingExtraError
+from agentfw.boundary.gate import needing
+from agentfw.errors import AgentfwError
 from agentfw.runs import LiveRun
 
 from ..protocols import BadRequest
 from .usage import SpentFigures, ledger_of
 
-try:
+with needing("the gateway", "web"):
     from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
     from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
     from starlette.requests import Request
     from starlette.responses import Response
 
     from .handling import CHAT, error_answer, json_answer, logger
-except ImportError as error:
-    raise MissingExtraError("the gateway", "web", module=error.name or "") from None
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from agentfw.errors import MissingExtraError
+from agentfw.boundary.gate import needing
 from agentfw.runs import Journal, make_folder
 
 from ..protocols import BadRequest
@@ -41,12 +41,10 @@ class Spans:
         self._run, self._lock = run, asyncio.Lock()
 
     async def receive(self, request: Request) -> Response:
-        try:
+        with needing("the endpoint for spans", "otel"):
             from google.protobuf.json_format import Parse, ParseError
             from google.protobuf.message import DecodeError
             from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-        except ImportError as error:
-            raise MissingExtraError("the endpoint for spans", "otel", module=error.name or "") from None
 
         session = str(request.path_params.get("session", ""))
         if session and not SESSION_NAME.fullmatch(session):

@@ -17,8 +17,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
+from agentfw.boundary.gate import needing
 from agentfw.episode import Usage
-from agentfw.errors import MissingExtraError, StorageError, disk_fix
+from agentfw.errors import StorageError, disk_fix
 
 FILE = "usage.db"
 GROUPS = ("user", "key", "session", "model", "day")
@@ -131,10 +132,8 @@ class Ledger:
         return connection
 
     def _of_server(self) -> Any:
-        try:
+        with needing("a ledger in PostgreSQL", "replicas"):
             import psycopg
-        except ImportError as error:
-            raise MissingExtraError("a ledger in PostgreSQL", "replicas", module=error.name or "") from None
         self._mark, self._failures = "%s", (psycopg.Error, OSError)
         connection = psycopg.connect(self.place, autocommit=True, connect_timeout=2)
         connection.execute("SET synchronous_commit TO off")

@@ -24,11 +24,11 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import load, save
 
+from agentfw.boundary.gate import needing
 from agentfw.errors import AgentfwError
 from agentfw.optimizer import Loss
 from agentfw.seeds import Seeds
 
-from ..models.checkpoint import needing
 from ..models.sharding import part_like, whole
 from .group import Ranks, join, leave, meeting
 from .lessons import Lesson, lesson_from
@@ -285,7 +285,7 @@ def make_optimizer(network: Network) -> torch.optim.Optimizer:
     settings = network.settings
     if settings.optimizer == "adamw":
         return torch.optim.AdamW(network.parameters(), weight_decay=settings.weight_decay)
-    with needing("AdamW in 8 bits"):
+    with needing("AdamW in 8 bits", "train"):
         from bitsandbytes.optim import AdamW8bit
     return AdamW8bit(network.parameters(), weight_decay=settings.weight_decay)
 

@@ -14,6 +14,7 @@ from typing import Any
 from agentfw import Episode, Turn
 from agentfw.errors import UsageError
 from agentfw.learner import Batch
+from agentfw.optimizer import Loss
 from agentfw.seeds import Seeds
 
 from .token_tree import TurnTokens
@@ -64,27 +65,19 @@ def read_lessons(
                 dropped += len(turn.token_ids)
                 empty += advantage is not None
                 continue
-            where = f"turn {turn.index} of episode {episode.id}"
-            sampler = turn.logprobs if turn.token_ids and sampled else ()
-            teacher = tuple(taught.get((episode.id, turn.index), ()))
-            check_vocabulary(found, vocabulary, where)
-            _check_logprobs(found, sampler, where, "logprobs")
-            _check_logprobs(found, teacher, where, "logprobs of the teacher")
-            if sampled:
-                _check_sampling(turn, where)
-            if batch.loss.importance_cap is not None and not sampler:
-                raise UsageError(
-                    f"{where} has no logprobs of the sampler, and importance_cap weighs tokens by them",
-                    fix="use a policy that gives them, or unset optimizer.importance_cap",
-                )
-            temperature = turn.temperature if sampled else 1.0
-            if teacher and temperature != 1:
-                raise UsageError(
-                    f"{where} was sampled at temperature {temperature:g}, and the teacher's logprobs are those at 1",
-                    fix="set sampling.temperature=1",
-                )
-            about = episode.task.index, turn.index, episode.id, temperature
-            lessons.append(Lesson(found, advantage, sampler, *about, teacher, shown))
+            lesson = Lesson(
+                tokens=found,
+                advantage=advantage,
+                sampler=turn.logprobs if turn.token_ids and sampled else (),
+                task=episode.task.index,
+                turn=turn.index,
+                episode=episode.id,
+                temperature=turn.temperature if sampled else 1.0,
+                teacher=tuple(taught.get((episode.id, turn.index), ())),
+                hinted=shown,
+            )
+            _check(lesson, turn, batch.loss, vocabulary)
+            lessons.append(lesson)
     if not lessons:
         why = "no turn has an advantage" if not empty else f"none of {empty} turns with an advantage has tokens"
         raise UsageError(
@@ -122,6 +115,26 @@ def _advantages(batch: Batch) -> dict[tuple[str, int], float]:
             )
         found[one.episode, one.turn] = one.value
     return found
+
+
+def _check(lesson: Lesson, turn: Turn, loss: Loss, vocabulary: int) -> None:
+    """Refuse what can't be learned from a turn as it was sampled."""
+    where = f"turn {lesson.turn} of episode {lesson.episode}"
+    check_vocabulary(lesson.tokens, vocabulary, where)
+    _check_logprobs(lesson.tokens, lesson.sampler, where, "logprobs")
+    _check_logprobs(lesson.tokens, lesson.teacher, where, "logprobs of the teacher")
+    if loss.sampled:
+        _check_sampling(turn, where)
+    if loss.importance_cap is not None and not lesson.sampler:
+        raise UsageError(
+            f"{where} has no logprobs of the sampler, and importance_cap weighs tokens by them",
+            fix="use a policy that gives them, or unset optimizer.importance_cap",
+        )
+    if lesson.teacher and lesson.temperature != 1:
+        raise UsageError(
+            f"{where} was sampled at temperature {lesson.temperature:g}, and the teacher's logprobs are those at 1",
+            fix="set sampling.temperature=1",
+        )
 
 
 def _check_sampling(turn: Turn, where: str) -> None:

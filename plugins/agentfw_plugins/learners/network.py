@@ -20,12 +20,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch.nn import Linear
 
+from agentfw.boundary.gate import needing
 from agentfw.errors import SettingsError, UsageError
 from agentfw.seeds import Seeds
 
 from ..models import choose_device, load_base, locate, other_layers, own_attention, require_trainable
 from ..models.base import computed_like_base, machine_memory, to_bf16
-from ..models.checkpoint import needing
 from ..models.locate import copy_but_weights
 from ..models.sharding import divide, gathered, here, hollow, part_like, whole
 from .group import Ranks
@@ -122,7 +122,7 @@ class Network:
         )
 
     def _with_adapter(self) -> Any:
-        with needing("the learner lora"):
+        with needing("the learner lora", "train"):
             from peft import LoraConfig, get_peft_model
         settings = self.settings
         # Adapters of embeddings and of the head aren't served: merged into tied weights they would count twice.

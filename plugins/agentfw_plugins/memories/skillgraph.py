@@ -354,19 +354,22 @@ class SkillGraphMemory(Memory):
         scenarios = tuple(filter(_is_name, about or (() if heard else (episode.environment,))))
         rated = any(event.name == "feedback" and not event.data.get("metric") for event in observed)
         asked = next((one.content for one in reversed(episode.messages) if rated and one.role == "user"), "")
+        query = asked or (str(observed[0].data.get("text", "")) if observed else "")
         recalled, failed = self._recalled(episode), episode.failed_calls
         calls = (call for turn in episode.turns for call in turn.calls if _is_name(call.name))
+        answer, corrected = _case(episode, rated) if self.settings.cases else ("", "")
         return Trajectory(
-            f"{episode.id} {mark}",
-            user,
-            storable(asked or (str(observed[0].data.get("text", "")) if observed else ""), _LONGEST_QUERY),
-            scenarios,
-            tuple(Step(call.name, call.name, call.id not in failed) for call in calls),
-            storable("\n".join(filter(None, dict.fromkeys(said))), _LONGEST_OUTCOME),
-            tuple(skill.id for skill in recalled if _follows(episode, skill)),
+            id=f"{episode.id} {mark}",
+            user=user,
+            query=storable(query, _LONGEST_QUERY),
+            scenarios=scenarios,
+            steps=tuple(Step(call.name, call.name, call.id not in failed) for call in calls),
+            outcome=storable("\n".join(filter(None, dict.fromkeys(said))), _LONGEST_OUTCOME),
+            skills=tuple(skill.id for skill in recalled if _follows(episode, skill)),
             # What the user thinks of an answer is said of what was recalled for it.
-            tuple(skill.id for skill in recalled) if rated else (),
-            *((storable(text, _LONGEST_QUERY) for text in _case(episode, rated)) if self.settings.cases else ()),
+            shown=tuple(skill.id for skill in recalled) if rated else (),
+            answer=storable(answer, _LONGEST_QUERY),
+            corrected=storable(corrected, _LONGEST_QUERY),
         )
 
     def _recalled(self, episode: Episode) -> list[Skill]:

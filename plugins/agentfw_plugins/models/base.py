@@ -22,10 +22,11 @@ from weakref import WeakValueDictionary
 
 from pydantic import StringConstraints
 
+from agentfw.boundary.gate import needing
 from agentfw.engine import found_cards
 from agentfw.errors import SettingsError
 
-from .checkpoint import OWN_CODE, count_weights, needing
+from .checkpoint import OWN_CODE, count_weights
 
 if TYPE_CHECKING:
     import torch
@@ -187,7 +188,7 @@ def load_base(
 def prepare_libraries() -> None:
     """Set what must be set before the first model is made, and silence what users can't do anything about."""
     fix_order_of_adding()
-    with needing("a language model in this process"):
+    with needing("a language model in this process", "train"):
         import transformers
     transformers.utils.logging.disable_progress_bar()  # agentfw has its own progress display
     # PEFT uses a deprecated name of transformers, and names patterns of experts that it made itself.

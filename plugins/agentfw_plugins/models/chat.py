@@ -23,11 +23,12 @@ from pathlib import Path
 from typing import Any
 
 from agentfw import Generation, Message, Request
+from agentfw.boundary.gate import needing
 from agentfw.episode import Call
 from agentfw.errors import SettingsError
 from agentfw.request import Action, CallsInText
 
-from .checkpoint import OWN_CODE, needing
+from .checkpoint import OWN_CODE
 from .conversation import CallTokens, conversation, function, pieces, remembered, short_memory_of
 
 _SECONDS = 10.0
@@ -69,7 +70,7 @@ class Chat:
     """The tokenizer and the chat template of one model folder, or another template in its place."""
 
     def __init__(self, folder: Path, template: str = "") -> None:
-        with needing("a tokenizer in this process"):
+        with needing("a tokenizer in this process", "train"):
             from jinja2 import TemplateError
             from transformers import AutoTokenizer
 

@@ -19,28 +19,18 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from safetensors import SafetensorError, safe_open
 
-from agentfw.errors import MissingExtraError, SettingsError, StorageError, UsageError, disk_fix
+from agentfw.errors import SettingsError, StorageError, UsageError, disk_fix
 
 OWN_CODE: Mapping[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 """What every `from_pretrained` of transformers is given: else it asks, and `y` runs the code in the folder."""
 _SAMPLE = 1 << 20
-
-
-@contextmanager
-def needing(what: str, extra: str = "train") -> Iterator[None]:
-    """Say which extra has what is imported in this block, if it isn't installed."""
-    try:
-        yield
-    except ImportError as error:
-        raise MissingExtraError(what, extra, module=error.name or "") from error
 
 
 def ends_of(path: Path) -> bytes:

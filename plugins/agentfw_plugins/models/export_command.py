@@ -23,13 +23,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from agentfw.boundary.gate import needing
 from agentfw.errors import RunFolderError, UsageError
 from agentfw.printing.out import Out, counted
 from agentfw.runs import RunFolder, find_training, make_folder, newest_version
 
 from ..command_options import json_option, runs_option, show
 from .base import choose_device, torch_type
-from .checkpoint import needing, require_new, version_name, write_folder
+from .checkpoint import require_new, version_name, write_folder
 from .locate import copy_but_weights, four_bit_folder, locate, write_unquantized
 
 if TYPE_CHECKING:

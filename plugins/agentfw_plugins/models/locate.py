@@ -27,12 +27,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from agentfw.boundary.gate import needing
 from agentfw.boundary.metadata import entry_points
 from agentfw.errors import AgentfwError, DuplicateComponentError, SettingsError, in_words, nearest
 
 from .base import has_weights, load_base, require_room
 from .chat import no_template
-from .checkpoint import OWN_CODE, ends_of, fingerprint, needing, write_folder
+from .checkpoint import OWN_CODE, ends_of, fingerprint, write_folder
 
 _REQUIRED = ("config.json", "tokenizer.json")
 
@@ -130,7 +131,7 @@ _FIELDS = ("split.count", "tokenizer.chat_template")
 
 
 def _convert_gguf(path: Path, needs_template: bool, target: Path) -> None:
-    with needing("a GGUF file"):
+    with needing("a GGUF file", "train"):
         import torch
         from gguf import GGUFReader
         from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -183,7 +184,7 @@ def _checked(path: Path, read: Any) -> str:
 
 def four_bit_folder(folder: Path, device: str) -> Path:
     """The folder with a model's weights as nf4 rounds them on this device. Made at the first call, then found again."""
-    with needing("a model in four bits"):
+    with needing("a model in four bits", "train"):
         import bitsandbytes
         from bitsandbytes.functional import dequantize_4bit
 
@@ -217,7 +218,7 @@ def smollm2() -> str:
 
 def hub_folder(model: str, *, download: bool = True) -> Path:
     """The folder in the cache that has this model, downloaded if it isn't there."""
-    with needing(f"the model {model} of Hugging Face"):
+    with needing(f"the model {model} of Hugging Face", "train"):
         from huggingface_hub import HfApi, constants, snapshot_download
         from huggingface_hub.errors import LocalEntryNotFoundError
         from huggingface_hub.utils import disable_progress_bars, filter_repo_objects  # type: ignore[attr-defined]

@@ -261,12 +261,15 @@ class NumpyLlama:
     def _layered(self, hidden: Floats, places: Any, product: Any, attend: Callable[..., Floats]) -> Floats:
         """Tokens [T, D] at these places after the last layer. `attend` gets the layer's number, and [T, heads, E]."""
         cosine, sine = self._cosine[places][:, None], self._sine[places][:, None]
+        turning = self.heads + self.key_heads  # queries and keys are turned by their places, and values aren't
         for number, layer in enumerate(self._layers):
-            projected = product(self._normed(hidden, layer.before_attention), layer.into)
-            projected = projected.reshape(len(hidden), self.heads + 2 * self.key_heads, self.width)
-            turned = _turned(projected[:, : self.heads + self.key_heads], cosine, sine)
-            queries, keys, values = turned[:, : self.heads], turned[:, self.heads :], projected[:, turned.shape[1] :]
-            hidden = hidden + product(attend(number, queries * self._scale, keys, values), layer.out)
+            # Attention: what each token takes from the others.
+            joined = product(self._normed(hidden, layer.before_attention), layer.into)
+            joined = joined.reshape(len(hidden), turning + self.key_heads, self.width)
+            turned, values = _turned(joined[:, :turning], cosine, sine), joined[:, turning:]
+            queries, keys = turned[:, : self.heads] * self._scale, turned[:, self.heads :]
+            hidden = hidden + product(attend(number, queries, keys, values), layer.out)
+            # Feed-forward: each token by itself.
             both = product(self._normed(hidden, layer.before_feed), layer.up)
             gate, up = both[:, : len(layer.down)], both[:, len(layer.down) :]
             hidden = hidden + product(gate / (1 + np.exp(-gate)) * up, layer.down)
@@ -318,12 +321,12 @@ def _layer(weights: Mapping[str, Floats], number: int) -> _Layer:
         return np.ascontiguousarray(np.concatenate([weights[f"{start}{name}.weight"] for name in names]).T)
 
     return _Layer(
-        of("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
-        of("self_attn.o_proj"),
-        of("mlp.gate_proj", "mlp.up_proj"),
-        of("mlp.down_proj"),
-        weights[f"{start}input_layernorm.weight"],
-        weights[f"{start}post_attention_layernorm.weight"],
+        into=of("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+        out=of("self_attn.o_proj"),
+        up=of("mlp.gate_proj", "mlp.up_proj"),
+        down=of("mlp.down_proj"),
+        before_attention=weights[f"{start}input_layernorm.weight"],
+        before_feed=weights[f"{start}post_attention_layernorm.weight"],
     )
 
 

@@ -28,7 +28,7 @@ from agentfw.optimizer import Advantage, Loss, Scored
 from ..learners.losses import Clipped, Figures, Terms
 from ..rewards.measured import Words, words_of
 from .imitation import is_whole
-from .relative import Aggregation, Counting, LossSettings, spoken, throughout
+from .relative import Aggregation, BatchOptimizer, LossSettings, spoken, throughout
 
 if TYPE_CHECKING:
     import torch
@@ -44,7 +44,7 @@ class DistillationSettings(LossSettings):
     aggregation: Aggregation = "token_mean"
 
 
-class Distillation(Counting[DistillationSettings]):
+class Distillation(BatchOptimizer[DistillationSettings]):
     """The same advantage for every answer; the teacher says how much each token gets of it."""
 
     def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
@@ -76,7 +76,7 @@ class HintSettings(Settings):
     )
 
 
-class Hint(Counting[HintSettings]):
+class Hint(BatchOptimizer[HintSettings]):
     """The same advantage for every answer that somebody said something about."""
 
     def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:

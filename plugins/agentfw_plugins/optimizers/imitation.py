@@ -35,7 +35,7 @@ from agentfw.errors import UsageError
 from agentfw.optimizer import Advantage, Loss, Scored
 
 from ..learners.losses import Figures, Terms, TokenLoss
-from .relative import Counting, by_turn, returns_to_go, spoken
+from .relative import BatchOptimizer, by_turn, returns_to_go, spoken
 
 if TYPE_CHECKING:
     import torch
@@ -52,7 +52,7 @@ class ImitationSettings(Settings):
     least: float | None = Field(None, description="Minimum reward of an episode to learn from. Default: all episodes.")
 
 
-class Imitation(Counting[ImitationSettings]):
+class Imitation(BatchOptimizer[ImitationSettings]):
     """The same advantage for every whole answer."""
 
     def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
@@ -89,7 +89,7 @@ class KTOSettings(Settings):
     )
 
 
-class KTO(Counting[KTOSettings]):
+class KTO(BatchOptimizer[KTOSettings]):
     """A positive advantage for good answers, a negative one for bad answers."""
 
     def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
@@ -148,7 +148,7 @@ class DPOSettings(Settings):
     )
 
 
-class DPO(Counting[DPOSettings]):
+class DPO(BatchOptimizer[DPOSettings]):
     """An advantage of 1 for the best answer to what was shown, and of -1 for the worst."""
 
     compares_same_requests = True

@@ -112,8 +112,8 @@ Own = TypeVar("Own", bound=Settings)
 Chosen = TypeVar("Chosen", bound=LossSettings)
 
 
-class Counting(Optimizer, Generic[Own]):
-    """An optimizer with settings, and with figures of its last batch. Subclasses implement one of the comparisons."""
+class BatchOptimizer(Optimizer, Generic[Own]):
+    """Has settings, and figures of its last batch. Subclasses implement one of the comparisons."""
 
     def __init__(self, settings: Own) -> None:
         self.settings = settings
@@ -139,7 +139,7 @@ class Counting(Optimizer, Generic[Own]):
         return dict(self.figures)
 
 
-class Relative(Counting[Chosen]):
+class Relative(BatchOptimizer[Chosen]):
     """An optimizer that compares samples with each other."""
 
     baseline_has_own_sample = True

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from agentfw.errors import AgentfwError, MissingExtraError, UnknownNameError, UsageError
+from agentfw.boundary.gate import needing
+from agentfw.errors import AgentfwError, UnknownNameError, UsageError
 from agentfw.runs import ComparedFigure, RunFolder, compare_runs, figure_title, run_results
 
 from .annotations import KINDS, Marks, Target, annotate, changed_at, read_annotations
@@ -25,14 +26,12 @@ from .rating_queue import Command, add_task, asking_again, next_unrated, rated_r
 from .search import Filter, choices, divided, episode_at, find, of_task, run_at, run_rows, select, stage_rows, trainings
 from .waterfall import steps_of
 
-try:
+with needing("agentfw view", "web"):
     from markupsafe import Markup
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
     from starlette.routing import Route
-except ImportError as error:
-    raise MissingExtraError("agentfw view", "web", module=error.name or "") from None
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp

@@ -22,7 +22,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from agentfw import Host
-from agentfw.errors import MissingExtraError
+from agentfw.boundary.gate import needing
 from agentfw.report import page_policy, page_style, printable
 from agentfw.runs import figure_text
 
@@ -88,11 +88,9 @@ def _value(value: object) -> str:
     return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}…"
 
 
-try:
+with needing("agentfw view", "web"):
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
-except ImportError as error:
-    raise MissingExtraError("agentfw view", "web", module=error.name or "") from None
 
 
 _LOOKS_MARKED = re.compile(r"^ {0,3}(#{1,6} |[-*+] |\d+\. |> |```|\|.*\|)|\*\*\w|`\w", re.M)

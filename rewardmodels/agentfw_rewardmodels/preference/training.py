@@ -91,8 +91,36 @@ class Trainer:
     def drawn(self, epoch: int) -> Iterator[Batch]:
         """Draw the batches of an epoch from the likes."""
         settings, slots = self.settings, np.full(self.items, -1, np.int64)
+        moved = partial(tensor, device=self.device)
         generator = np.random.default_rng([settings.seed, epoch])
         likes = self._likes[:, generator.permutation(self._likes.shape[1])]
+        unliked = self._unliked(likes, generator)
+        for begin in range(0, likes.shape[1], settings.batch):
+            part = slice(begin, begin + settings.batch)
+            users, user = np.unique(likes[0, part], return_inverse=True)
+            items, item = np.unique(likes[1, part], return_inverse=True)
+            compared = np.arange(len(users))
+            if 0 < settings.contrast_users < len(users):
+                compared = np.sort(generator.choice(len(users), settings.contrast_users, replace=False, shuffle=False))
+            slots[items] = np.arange(len(items))
+            liked = self._liked(users[compared], len(items), slots)
+            slots[items] = -1
+            some, others = moved(items), moved(unliked[part])
+            yield Batch(
+                users=moved(users),
+                items=some + self.users,
+                others=others + self.users,
+                user=moved(user),
+                item=moved(item),
+                compared=moved(compared),
+                liked=moved(liked),
+                popularity=self._popularity[some],
+                texts=None if self._texts is None else self._texts[some],
+                other_texts=None if self._texts is None else self._texts[others],
+            )
+
+    def _unliked(self, likes: Ints, generator: np.random.Generator) -> Ints:
+        """Draw for each like an item that its user doesn't like, unless they like nearly all."""
         unliked = generator.integers(0, self.items, len(likes[0]))
         for _ in range(TRIES):
             keys = likes[0] * self.items + unliked
@@ -101,37 +129,18 @@ class Trainer:
             if not len(wrong):
                 break
             unliked[wrong] = generator.integers(0, self.items, len(wrong))
-        for begin in range(0, likes.shape[1], settings.batch):
-            part = slice(begin, begin + settings.batch)
-            users, user = np.unique(likes[0, part], return_inverse=True)
-            items, item = np.unique(likes[1, part], return_inverse=True)
-            compared = np.arange(len(users))
-            if 0 < settings.contrast_users < len(users):
-                compared = np.sort(generator.choice(len(users), settings.contrast_users, replace=False, shuffle=False))
-            # What the compared users like of the items of the batch, edge by edge.
-            first, after = self._starts[users[compared]], self._starts[users[compared] + 1]
-            counts = after - first
-            rows = np.repeat(np.arange(len(compared)), counts)
-            edges = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts) + first[rows]
-            slots[items] = np.arange(len(items))
-            places = slots[self._keys[edges] % self.items]
-            slots[items] = -1
-            liked = np.zeros((len(compared), len(items)), bool)
-            liked[rows[places >= 0], places[places >= 0]] = True
-            moved = partial(tensor, device=self.device)
-            some, others = moved(items), moved(unliked[part])
-            yield Batch(
-                moved(users),
-                some + self.users,
-                others + self.users,
-                moved(user),
-                moved(item),
-                moved(compared),
-                moved(liked),
-                self._popularity[some],
-                None if self._texts is None else self._texts[some],
-                None if self._texts is None else self._texts[others],
-            )
+        return unliked
+
+    def _liked(self, users: Ints, items: int, slots: Ints) -> NDArray[np.bool_]:
+        """Return which items of a batch each of these users likes. `slots` has the place of each item in it, or -1."""
+        first, after = self._starts[users], self._starts[users + 1]
+        counts = after - first
+        rows = np.repeat(np.arange(len(users)), counts)
+        edges = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts) + first[rows]
+        places = slots[self._keys[edges] % self.items]
+        liked = np.zeros((len(users), items), bool)
+        liked[rows[places >= 0], places[places >= 0]] = True
+        return liked
 
     def loss(self, batch: Batch) -> Any:
         import torch

@@ -14,7 +14,7 @@ from waiting import until
 from agentfw import Intervention, Memory, Moment
 from agentfw.memory import Embedded, Query, Recollection, Remembered
 from agentfw.runs import read_sessions
-from agentfw_plugins.memories.registration import REGISTRATION
+from agentfw_plugins.plugin import REGISTRATION
 from agentfw_plugins.protocols import protocols
 
 from .conftest import CLIENT, Serve, Served, served

@@ -16,7 +16,7 @@ from asynchronous import asynchronous
 from agentfw import Host, Message, Request, Task
 from agentfw.errors import EndpointError, SettingsError, UsageError
 from agentfw.request import Sampling
-from agentfw_plugins.policies.pool.pool_policy import Balancer, PoolPolicy, PoolSettings
+from agentfw_plugins.policies.pool_policy import Balancer, PoolPolicy, PoolSettings
 
 # A policy that does what the message says, once for all replicas where it says "once".
 FRAGILE = """

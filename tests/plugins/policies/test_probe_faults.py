@@ -18,7 +18,7 @@ from transformers_asking import own_logprobs
 from agentfw.episode import Message
 from agentfw.errors import AgentfwError
 from agentfw.policy import Request, Sampling
-from agentfw.runs.learning.proof import Probe, arithmetic, check
+from agentfw.runs.proof import Probe, arithmetic, check
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")

@@ -21,7 +21,8 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from ...errors import MissingExtraError, RunFolderError, SettingsError, StorageError
+from ...boundary.gate import needing
+from ...errors import RunFolderError, SettingsError, StorageError
 from .journal import make_folder, make_private, write_whole
 
 _OWNER = "mirror.json"
@@ -194,15 +195,12 @@ def _rank(name: str) -> tuple[int, str]:
 
 
 def _storage(address: str) -> tuple[Any, str]:
-    try:
+    with needing("object storage", "cloud"):
         import fsspec
-    except ImportError as error:
-        raise MissingExtraError("object storage", "cloud", module=error.name or "fsspec") from None
     try:
-        # Listings that are kept would hide what another machine has written.
-        storage, path = fsspec.core.url_to_fs(address, use_listings_cache=False)
-    except ImportError as error:
-        raise MissingExtraError(f"the storage at {address}", "cloud", module=error.name or "") from None
+        with needing(f"the storage at {address}", "cloud"):
+            # Listings that are kept would hide what another machine has written.
+            storage, path = fsspec.core.url_to_fs(address, use_listings_cache=False)
     except ValueError as error:
         raise SettingsError(f"{address}: {error}", fix="use an address such as s3://bucket/runs") from None
     return storage, str(path).rstrip("/")

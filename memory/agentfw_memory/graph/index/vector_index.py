@@ -16,10 +16,11 @@ Every user may find every shared skill, so these are in an index of their own, w
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
-from ..arrays import Bools, Float32Array, Integers, grown
+from ..records import Bools, Float32Array, Integers
 
 
 class VectorIndex:
@@ -120,6 +121,15 @@ class SkillIndex:
     def _best(self, query: Float32Array, k: int, *visible: Integers | None) -> tuple[Integers, Float32Array]:
         sides = [index.search(query, k, some) for index, some in zip(self._indexes, visible, strict=True)]
         return best(np.concatenate([side[0] for side in sides]), np.concatenate([side[1] for side in sides]), k)
+
+
+def grown(old: Any, needed: int) -> Any:
+    """Return the array with room for at least `needed` rows. Room at least doubles, so appending stays cheap."""
+    if needed <= len(old):
+        return old
+    new = np.zeros((max(needed, 2 * len(old)), *old.shape[1:]), old.dtype)
+    new[: len(old)] = old
+    return new
 
 
 def products(matrix: Float32Array, vector: Float32Array) -> Float32Array:

@@ -27,9 +27,10 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Bools, Floats, Integers, grown
+from ..records import Bools, Floats, Integers
 from ..stores.store import Corpus, Proposals
-from ..text.words import terms
+from ..words import terms
+from .vector_index import grown
 
 SHARED = 0  # the part of shared skills. A private skill is in the part of its owner's number, which is never 0
 
@@ -37,7 +38,7 @@ SATURATION, LENGTH = 1.2, 0.75  # the usual values of BM25's k1 and b
 MATCHES_READ = 10_000
 """Number of matches after which common words no longer propose candidates. They still count in the scores."""
 SCORED = 100  # number of proposed skills whose exact scores are computed
-TOGETHER = 3  # number of common words that a proposed skill has together, the rarest ones of the query
+COMMON_WORDS_TOGETHER = 3  # number of common words that a proposed skill has together, the rarest ones of the query
 SPARE = 4  # number of times as many skills are looked through as should have enough with the words
 TYPICAL_MATCH = 1.0 / (1.0 + SATURATION)
 """What a word counts that occurs once in a text of average length, as a share of its rarity."""
@@ -266,8 +267,8 @@ class DatabaseQuestion:
         self.asked = Counter(terms(query))  # the private skills with each are found
         self.seldom = [term for term in self.asked if term not in common]  # so are the shared ones with each of these
         often = sorted((term for term in self.asked if term in common), key=lambda term: common[term])
-        self.together = often[:TOGETHER]  # and those with all of these, among the first so many or, if None, among all
-        self.among: int | None = None
+        self.together = often[:COMMON_WORDS_TOGETHER]  # and those with all of these
+        self.among: int | None = None  # among the first so many shared skills, or among all
         if self.together:
             # The index reads all that have the rarest of them. If many skills have all of them, enough of these are
             # among the first skills.

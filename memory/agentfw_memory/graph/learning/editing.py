@@ -12,11 +12,10 @@ from dataclasses import replace
 from typing import Any
 
 from ...errors import BadInputError, UnknownSkillError
-from ..arrays import Float32Array
 from ..forgetting import check_user
 from ..recall.recall import Recaller
-from ..records import EDGE_ENDS, EdgeKind, NewSkill, NodeKind, Skill
-from ..rows.row_types import EdgeRow, SkillRow, told_apart
+from ..records import EDGE_ENDS, EdgeKind, Float32Array, NewSkill, NodeKind, Skill
+from ..row_types import EdgeRow, SkillRow, told_apart
 from ..stores.store import Change, Delete, Insert, Update
 from ..validation import check_metadata, check_name, check_names, check_number, check_skill, check_text
 

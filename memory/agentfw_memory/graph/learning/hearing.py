@@ -19,14 +19,13 @@ from ...errors import BadInputError
 from ...writing.kinds import kinds_of, may_ask_to_forget, own_words
 from ...writing.secrets import has_secret
 from ...writing.writer import NEAREST, Decision, KnownMemory, Said, Writer, checked
-from ..arrays import Float32Array
 from ..forgetting import check_user
 from ..recall.recall import EVERY_ANSWER, Recaller
-from ..records import EdgeKind, Heard, NewSkill, Skill, Visibility
-from ..rows.row_types import EdgeRow
+from ..records import EdgeKind, Float32Array, Heard, NewSkill, Skill, Visibility
+from ..row_types import EdgeRow
 from ..stores.store import Change
-from ..text.words import terms
 from ..validation import check_name, check_number, check_skill, storable
+from ..words import terms
 from .editing import Editor
 
 MOST_KEPT = 20  # maximum number of things that are kept of one message
@@ -126,17 +125,7 @@ class Hearer:
                 return Heard(saying.id, known_already=True)
             self._recaller.focus(saying.user, (), vectors)
             written = [self._carry_out(change, saying, said, *one) for one in zip(wanted, vectors, strict=True)]
-            # They are noted as said in this conversation and message, instead of where they were said before.
-            ends: dict[EdgeKind, Iterable[int]] = {}
-            if saying.conversation:
-                ends["SAID_IN"] = self._rows.nodes(change, "conversation", [saying.conversation]).values()
-            if name:
-                ends["SAID_AS"] = self._rows.nodes(change, "saying", [name]).values()
-            said_now = dict.fromkeys(written)
-            for one in said_now:
-                self._rows.end_edges(change, [row for row in self._rows.edge_rows(one) if row.kind == "SAID_IN"])
-            edges = [EdgeRow(kind, one, node) for one in said_now for kind, some in ends.items() for node in some]
-            self._rows.add_edges(change, edges)
+            self._note_said(change, saying, [*dict.fromkeys(written)])
             if always := [one for one, decision in zip(written, wanted, strict=True) if decision.always]:
                 fact = f"{saying.user.casefold()}: {EVERY_ANSWER}"
                 node = self._rows.nodes(change, "fact", [fact])[fact]
@@ -144,6 +133,18 @@ class Hearer:
             self._rows.touch(change, written)
         kept = tuple(dict.fromkeys(f"s{one}" for one in written))
         return Heard(saying.id, kept=kept, problem=problem, to_forget=to_forget)
+
+    def _note_said(self, change: Change, saying: Saying, skills: Sequence[int]) -> None:
+        """Note skills as said in this conversation and message, instead of where they were said before."""
+        ends: dict[EdgeKind, Iterable[int]] = {}
+        if saying.conversation:
+            ends["SAID_IN"] = self._rows.nodes(change, "conversation", [saying.conversation]).values()
+        if name := _name(saying):
+            ends["SAID_AS"] = self._rows.nodes(change, "saying", [name]).values()
+        for one in skills:
+            self._rows.end_edges(change, [row for row in self._rows.edge_rows(one) if row.kind == "SAID_IN"])
+        edges = [EdgeRow(kind, one, node) for one in skills for kind, some in ends.items() for node in some]
+        self._rows.add_edges(change, edges)
 
     def asked_to_forget(self, text: str, user: str) -> list[Skill]:
         if not may_ask_to_forget(text):

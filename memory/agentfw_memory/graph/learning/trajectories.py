@@ -16,14 +16,13 @@ import numpy as np
 from ...errors import BadInputError
 from ...writing.kinds import kinds_of, own_words
 from ...writing.secrets import has_secret
-from ..arrays import Float32Array
 from ..forgetting import Sharing, check_user
 from ..recall.recall import CASES, Recaller
-from ..records import Learned, NewSkill, Use, Visibility, skill_number
-from ..rows.row_types import EdgeRow
+from ..records import Float32Array, Learned, NewSkill, Use, Visibility, skill_number
+from ..row_types import EdgeRow
 from ..stores.store import Change
-from ..text.words import meaning
 from ..validation import check_name, check_names, check_number, check_skill, check_text
+from ..words import meaning
 from .editing import Editor
 from .extraction import Extractor, SkillDraft, Step, Trajectory, case_of, extract
 

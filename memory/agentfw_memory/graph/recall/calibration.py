@@ -14,10 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..arrays import Floats, Integers
 from ..graph_settings import GraphSettings
 from ..index.vector_index import products
-from ..records import Use
+from ..records import Floats, Integers, Use
 from .graph_cache import GraphCache, drawn
 
 SAMPLE = 256  # number of skills that are compared

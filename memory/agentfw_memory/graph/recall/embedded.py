@@ -12,16 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Bools, Integers, grown
 from ..communities import Membership
+from ..graph_rows import GraphRows
 from ..graph_settings import GraphSettings
 from ..index.embedders import Embedder, weight_of_vectors
-from ..index.vector_index import products
+from ..index.vector_index import grown, products
 from ..index.word_index import SHARED, WordIndex
-from ..metadata_filter import fits
-from ..records import Skill, Use
-from ..rows.graph_rows import GraphRows
+from ..records import Bools, Integers, Skill, Use
 from ..stores.store import Count, Head
+from ..validation import fits
 from .calibration import TRUSTED, calibrated, uses_before
 from .graph_cache import GraphCache
 from .ranking import Asked, Ranked, Similarity, rank

@@ -12,14 +12,13 @@ from collections.abc import Collection, Iterable
 
 import numpy as np
 
-from ..arrays import Bools, Float32Array, Integers, grown
-from ..index.vector_index import SkillIndex
+from ..graph_rows import GraphRows
+from ..index.vector_index import SkillIndex, grown
 from ..index.word_index import SHARED
-from ..records import EdgeKind, Use
-from ..rows.graph_rows import GraphRows
-from ..rows.row_types import LiveRows
+from ..records import Bools, EdgeKind, Float32Array, Integers, Use
+from ..row_types import LiveRows
 from ..stores.store import Head
-from ..text.words import words
+from ..words import words
 
 SAMPLED = 2000  # number of latest uses that are kept with their rewards
 BACKGROUND = 256  # number of skills that stand for all of them where an average is needed

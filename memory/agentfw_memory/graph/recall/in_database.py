@@ -14,17 +14,16 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from ..arrays import Bools, Float32Array, Floats, Integers
 from ..communities import Membership, shares
+from ..graph_rows import GraphRows
 from ..graph_settings import GraphSettings
 from ..index.embedders import Embedder, weight_of_vectors
 from ..index.vector_index import products
 from ..index.word_index import DatabaseQuestion
-from ..metadata_filter import fits
-from ..records import Skill, Use
-from ..rows.graph_rows import GraphRows
-from ..rows.row_types import LIVE, live_rows
+from ..records import Bools, Float32Array, Floats, Integers, Skill, Use
+from ..row_types import LIVE, live_rows
 from ..stores.store import Among, Corpus, Delete, Head, Insert, Proposals, Select
+from ..validation import fits
 from .calibration import SAMPLE, TRUSTED, Together, Trust, calibrated, uses_before
 from .embedded import NAMED
 from .graph_cache import BACKGROUND, GAP, SAMPLED, GraphCache, drawn

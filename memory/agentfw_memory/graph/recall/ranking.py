@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Bools, Float32Array, Floats, Integers
 from ..graph_settings import GraphSettings
 from ..index.vector_index import products
-from ..text.words import words
+from ..records import Bools, Float32Array, Floats, Integers
+from ..words import words
 from .calibration import Together, Trust
 from .graph_cache import GraphCache
 

@@ -16,16 +16,15 @@ from typing import Any
 import numpy as np
 
 from ...errors import StorageError, StoreRefusedError
-from ..arrays import Float32Array
 from ..communities import Membership
+from ..graph_rows import GraphRows
 from ..graph_settings import GraphSettings
 from ..index.embedders import Embedder, embedded
 from ..index.word_index import WordIndex
-from ..metadata_filter import fits
-from ..records import Hit, NodeKind, Skill, Use, Why, skill_number
-from ..rows.graph_rows import GraphRows
+from ..records import Float32Array, Hit, NodeKind, Skill, Use, Why, skill_number
 from ..stores.store import Among, Change, EmbedderRecord, Head, Select
-from ..text.words import terms
+from ..validation import fits
+from ..words import terms
 from .embedded import EmbeddedRecall
 from .graph_cache import GraphCache
 from .in_database import DatabaseRecall

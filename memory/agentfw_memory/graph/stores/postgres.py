@@ -17,8 +17,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..arrays import Float32Array
 from ..graph_settings import PATIENCE
+from ..records import Float32Array
 from .postgres_search import PostgresSearch, array_as_sent, words_of
 from .postgres_server import LOCK_TIMEOUT, Connection, answers_of, open_server, server_errors
 from .sql import Column, Store

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import Float32Array
-from ..records import Use
-from ..text.words import terms
+from ..records import Float32Array, Use
+from ..words import terms
 from .store import Corpus, Nearest, Proposals, Summary
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 Query = tuple[Any, ...]  # a statement that reads, and its values
 Ask = Callable[..., list[list[Any]]]  # returns the rows of several queries, which are sent at once
 
-HOLDERS, TOGETHER = 1_000, 100
+WITH_SELDOM_WORD, WITH_COMMON_WORDS = 1_000, 100
 """Maximum number of shared skills that are found with a seldom word (as many as make a word common), and with several
 common ones."""
 SCANNED = 100  # entries of the index of vectors that a search looks at, at least. pgvector's `hnsw.ef_search`
@@ -92,7 +91,7 @@ class PostgresSearch:
                 asked["own"] = self._by_distance(own, "", vector, reader, *given)
         queries = "unnest(?::text[], ?::tsquery[]) AS t (term, query)"
         if question.seldom:
-            each = f"SELECT number FROM live WHERE {self._shared} {fits} AND words @@ t.query LIMIT {HOLDERS}"
+            each = f"SELECT number FROM live WHERE {self._shared} {fits} AND words @@ t.query LIMIT {WITH_SELDOM_WORD}"
             terms = question.seldom, [_quoted([term]) for term in question.seldom]
             asked["holders"] = f"SELECT t.term, array(({each})) FROM {queries}", *given, *terms
         if question.together:
@@ -100,7 +99,7 @@ class PostgresSearch:
             if question.among is not None and not where:
                 first = f"SELECT number, words FROM {there} ORDER BY number LIMIT {int(question.among)}"
                 there = f"({first}) first WHERE true"
-            sql = f"SELECT number FROM {there} AND words @@ ?::tsquery LIMIT {TOGETHER}"
+            sql = f"SELECT number FROM {there} AND words @@ ?::tsquery LIMIT {WITH_COMMON_WORDS}"
             asked["together"] = sql, *given, _quoted(question.together)
         if reader is not None and question.asked:
             theirs = f"l.tenant = {self._tenant} AND l.shared = 0 AND l.owner = ? {fits}"
@@ -268,7 +267,7 @@ def _quoted(words: Iterable[str]) -> str:
 
 
 def _filter(where: Mapping[str, Any]) -> Query:
-    """Return a filter by metadata as a condition, with its values. See metadata_filter.py for what it means."""
+    """Return a filter by metadata as a condition, with its values. See validation.py for what it means."""
     sql, values = list[str](), list[Any]()
     for name, wanted in where.items():
         parts = name.split(".")

@@ -16,23 +16,14 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
-from ...errors import (
-    DisconnectedError,
-    MissingExtraError,
-    SkillGraphError,
-    StorageError,
-    StoreBusyError,
-    StoreRefusedError,
-)
+from ...errors import DisconnectedError, SkillGraphError, StorageError, StoreBusyError, StoreRefusedError, needing
 from .sql import create_statements
 from .store import Answer
 
-try:
+with needing("a graph on PostgreSQL", "postgres"):
     import psycopg
     from psycopg.errors import LockNotAvailable, ReadOnlySqlTransaction
     from psycopg_pool import ConnectionPool, PoolTimeout
-except ImportError:
-    raise MissingExtraError("a graph on PostgreSQL", "postgres", module="psycopg_pool") from None
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 

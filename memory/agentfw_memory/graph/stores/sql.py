@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from ..arrays import Float32Array
 from ..graph_settings import PATIENCE
+from ..records import Float32Array
 from .store import (
     TABLES,
     Among,

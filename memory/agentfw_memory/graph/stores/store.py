@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
-from ..arrays import Float32Array, Floats, Integers
-from ..records import Use
+from ..records import Float32Array, Floats, Integers, Use
 
 Answer = TypeVar("Answer")
 

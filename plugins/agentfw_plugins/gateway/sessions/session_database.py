@@ -15,14 +15,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from typing import Any
 
-from agentfw.errors import MissingExtraError, SettingsError, StorageError
+from agentfw.boundary.gate import needing
+from agentfw.errors import SettingsError, StorageError
 
-try:
+with needing("shared sessions", "replicas"):
     import sqlalchemy as sa
     from sqlalchemy.engine import URL, make_url
     from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
-except ImportError as error:
-    raise MissingExtraError("shared sessions", "replicas", module=error.name or "") from None
 
 from ..keys import Key, Keys, key_exists, no_such_key
 

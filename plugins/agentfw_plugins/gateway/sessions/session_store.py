@@ -24,14 +24,13 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from agentfw import Episode
-from agentfw.errors import MissingExtraError, StorageError
+from agentfw.boundary.gate import needing
+from agentfw.errors import StorageError
 from agentfw.turns.session import extended
 
-try:
+with needing("shared sessions", "replicas"):
     from sqlalchemy import ColumnElement, Row, and_, delete, func, insert, literal, select, update
     from sqlalchemy.exc import IntegrityError
-except ImportError as error:
-    raise MissingExtraError("shared sessions", "replicas", module=error.name or "") from None
 
 from ..learning.ratings import MOST
 from .session_database import ANSWERS, GATEWAYS, LEARNING, NEWS, SESSIONS, SessionDatabase

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy
 
 from agentfw import Generation, Request
+from agentfw.boundary.gate import needing
 from agentfw.episode import Usage
 from agentfw.errors import AgentfwError, RequestRefusedError, SettingsError
 from agentfw.seeds import Seeds
 
 from ...models import Chat
-from ...models.checkpoint import needing
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -213,7 +213,7 @@ class Schemas:
     """Makes constraints for the tokens of one model. Making it takes about a second for a large vocabulary."""
 
     def __init__(self, tokenizer_json: str, end_ids: Collection[int]) -> None:
-        with needing("an answer by a JSON schema"):
+        with needing("an answer by a JSON schema", "train"):
             from llguidance import LLMatcher, LLTokenizer
         self._matcher: Any = LLMatcher
         self._tokenizer = LLTokenizer(tokenizer_json, eos_token=sorted(end_ids))

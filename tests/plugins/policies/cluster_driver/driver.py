@@ -18,7 +18,7 @@ from agentfw.engine import EngineSettings, Remote, Resources, make_engine
 from agentfw.errors import AgentfwError
 from agentfw.request import Sampling
 from agentfw_plugins import policies
-from agentfw_plugins.policies.pool.pool_policy import PoolPolicy, PoolSettings
+from agentfw_plugins.policies.pool_policy import PoolPolicy, PoolSettings
 
 address, private = sys.argv[1], Path(sys.argv[2])
 engine = make_engine(EngineSettings(name="ray", address=address, keys=("TEA_KEY",)))

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import Bools, Float32Array, Floats, Integers
-from ..records import EdgeKind, Visibility
-from ..stores.sql import Store
+from .records import Bools, EdgeKind, Float32Array, Floats, Integers, Visibility
+from .stores.sql import Store
+from .stores.store import Change, Insert
 
 LIVE = ("number", "owner", "shared", "vector", "uses", "rewards", "valid_from")
 """The columns that `live_rows` makes arrays of."""
@@ -30,6 +30,17 @@ class SkillRow:
     valid_from: float
     metadata: str = ""  # an object as JSON, or nothing
     expires_at: float | None = None
+
+    @property
+    def searched(self) -> Mapping[str, Any]:
+        """The columns of `live` that a version of a skill sets."""
+        return {
+            "shared": int(self.visibility == "shared"),
+            "digest": digest(told_apart(self.text, self.metadata)),
+            "valid_from": self.valid_from,
+            "vector": self.vector,
+            "words": self.text,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +74,25 @@ class EdgeRow(NamedTuple):
         return {"source": self.source, "kind": self.kind, "target": self.target, "valid_to": None}
 
 
+def version_insert(change: Change, rows: Iterable[tuple[SkillRow, int]]) -> Insert:
+    """Start versions, each with its ordinal."""
+    given = ("number", "owner", "text", "visibility", "valid_from", "metadata", "expires_at")
+    values = [(*(getattr(row, name) for name in given), ordinal, change.now) for row, ordinal in rows]
+    return Insert("version", (*given, "ordinal", "recorded_at"), values)
+
+
 def live_rows(store: Store, batch: Sequence[tuple[Any, ...]]) -> LiveRows:
     """Return one or more rows of the columns `LIVE` as arrays, in the order of their numbers."""
     ordered = sorted(batch, key=lambda row: row[0])
     numbers, owners, shared, vectors, uses, rewards, valid_from = zip(*ordered, strict=True)
     return LiveRows(
-        np.array(numbers, np.int64),
-        np.array(owners, np.int64),
-        np.array(shared, np.bool_),
-        np.array(uses, np.int64),
-        np.array(rewards, np.float64),
-        np.array(valid_from, np.float64),
-        store.vectors(vectors),
+        numbers=np.array(numbers, np.int64),
+        owners=np.array(owners, np.int64),
+        shared=np.array(shared, np.bool_),
+        uses=np.array(uses, np.int64),
+        rewards=np.array(rewards, np.float64),
+        valid_from=np.array(valid_from, np.float64),
+        vectors=store.vectors(vectors),
     )
 
 

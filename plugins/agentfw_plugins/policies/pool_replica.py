@@ -23,7 +23,7 @@ from agentfw.errors import AgentfwError, EndpointError, UsageError
 from agentfw.host import HostOptions
 from agentfw.request import Brief
 
-from ...models.checkpoint import marks_of, write_files
+from ..models.checkpoint import marks_of, write_files
 
 _REQUESTS: TypeAdapter[Request] = TypeAdapter(Request)
 _GENERATIONS: TypeAdapter[Generation] = TypeAdapter(Generation)

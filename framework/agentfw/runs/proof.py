@@ -29,10 +29,10 @@ from typing import NamedTuple
 
 import numpy
 
-from ...errors import AgentfwError
-from ...learner import Scores
-from ...policy import Policy
-from ..records.play_records import Records
+from ..errors import AgentfwError
+from ..learner import Scores
+from ..policy import Policy
+from .records.play_records import Records
 
 SLIGHT = 0.1
 """Maximum difference between sampler and trainer, in nats per token, where the loss needs the probabilities with which

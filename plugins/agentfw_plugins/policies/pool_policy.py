@@ -31,9 +31,9 @@ from agentfw.printing.out import counted
 from agentfw.runs import Choice
 from agentfw.settings import OPERATIONAL
 
-from ...models.checkpoint import marks_of, read_files
-from ..vllm.vllm_backend import beside
+from ..models.checkpoint import marks_of, read_files
 from .pool_replica import Replica
+from .vllm.vllm_backend import beside
 
 logger = logging.getLogger(__name__)
 
@@ -212,7 +212,7 @@ class PoolPolicy(Policy):
                 return await replica.logprobs(prompt_ids, token_ids)
 
     def replicas(self) -> Sequence[Policy]:
-        return [_Asked(self, self._replicas[number]) for number in self._balancer.rotation] or (self,)
+        return [_OneReplica(self, self._replicas[number]) for number in self._balancer.rotation] or (self,)
 
     def metrics(self) -> Mapping[str, float]:
         restarts, self._restarts = self._restarts, 0
@@ -361,7 +361,7 @@ class PoolPolicy(Policy):
         )
 
 
-class _Asked(Policy):
+class _OneReplica(Policy):
     """One replica, when it is asked alone. If it is lost, another one answers."""
 
     def __init__(self, pool: PoolPolicy, replica: Replica) -> None:

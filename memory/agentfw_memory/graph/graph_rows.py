@@ -12,11 +12,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import combinations
 from typing import Any
 
-from ..arrays import Float32Array
-from ..records import Edge, EdgeKind, NodeKind, Skill, SkillHistory, SkillVersion, Use
-from ..stores.sql import Store
-from ..stores.store import Among, Between, Change, Count, Delete, EmbedderRecord, Insert, Not, Select, Update, Where
-from .row_types import LIVE, EdgeRow, LiveRows, SkillRow, digest, live_rows, told_apart
+from .records import Edge, EdgeKind, Float32Array, NodeKind, Skill, SkillHistory, SkillVersion, Use
+from .row_types import LIVE, EdgeRow, LiveRows, SkillRow, digest, live_rows, version_insert
+from .stores.sql import Store
+from .stores.store import Among, Between, Change, Count, Delete, EmbedderRecord, Insert, Not, Select, Update, Where
 
 EMBEDDED_AT_ONCE = 500  # number of texts that are embedded between two commits
 READ_AT_ONCE = 20_000
@@ -85,16 +84,16 @@ class GraphRows:
 
     def add_skills(self, change: Change, rows: Sequence[SkillRow]) -> None:
         columns = ("number", "changed", "owner", "shared", "digest", "valid_from", "vector", "words")
-        live = [(row.number, change.number, row.owner, *_searched(row).values()) for row in rows]
-        self.store.write(Insert("live", columns, live), _versions(change, [(row, 0) for row in rows]))
+        live = [(row.number, change.number, row.owner, *row.searched.values()) for row in rows]
+        self.store.write(Insert("live", columns, live), version_insert(change, [(row, 0) for row in rows]))
 
     def replace_skill(self, change: Change, row: SkillRow) -> None:
         """End the current version at `row.valid_from` and start this one."""
         self._end_versions([row.number], row.valid_from)
         ordinals = self._column(Select("version", ("ordinal",), {"number": row.number}))
         self.store.write(
-            _versions(change, [(row, max(ordinals, default=-1) + 1)]),
-            Update("live", {"number": row.number}, {"changed": change.number, **_searched(row)}),
+            version_insert(change, [(row, max(ordinals, default=-1) + 1)]),
+            Update("live", {"number": row.number}, {"changed": change.number, **row.searched}),
             Delete("staged", {"number": row.number}),
         )
 
@@ -194,9 +193,17 @@ class GraphRows:
             _, text, visibility, since, recorded, ordinal, metadata, ends = seen[number]
             owner, uses, rewards = used[number]
             tools, scenarios, facts, talks = (tuple(linked[number, kind]) for kind in kinds)
-            utility = rewards / uses if uses else 0.0
             found[number] = Skill(
-                *(f"s{number}", names[owner], text, tools, scenarios, visibility, uses, utility, since, recorded),
+                id=f"s{number}",
+                owner=names[owner],
+                text=text,
+                tools=tools,
+                scenarios=scenarios,
+                visibility=visibility,
+                uses=uses,
+                utility=rewards / uses if uses else 0.0,
+                valid_from=since,
+                recorded_at=recorded,
                 metadata=_object(metadata),
                 expires_at=ends,
                 fact="".join(facts),
@@ -251,7 +258,9 @@ class GraphRows:
         found = {}
         for number, text, visibility, valid_from, valid_to, recorded_at, metadata, ordinal, owner in held:
             found[number] = Skill(
-                *(f"s{number}", names[owner], text),
+                id=f"s{number}",
+                owner=names[owner],
+                text=text,
                 visibility=visibility,
                 valid_from=valid_from,
                 recorded_at=recorded_at,
@@ -426,24 +435,6 @@ class GraphRows:
         ends = self._read(Select("version", ("number", "expires_at"), {**valid, "expires_at": Between(high=when)}))[0]
         expired = [Update("version", {"number": one, "valid_to": None}, {"valid_to": end}) for one, end in ends]
         self.store.write(*expired, Update("version", valid, {"valid_to": when}))
-
-
-def _searched(row: SkillRow) -> dict[str, Any]:
-    """Return the columns of `live` that a version of a skill sets."""
-    return {
-        "shared": int(row.visibility == "shared"),
-        "digest": digest(told_apart(row.text, row.metadata)),
-        "valid_from": row.valid_from,
-        "vector": row.vector,
-        "words": row.text,
-    }
-
-
-def _versions(change: Change, rows: Iterable[tuple[SkillRow, int]]) -> Insert:
-    """Start versions, each with its ordinal."""
-    given = ("number", "owner", "text", "visibility", "valid_from", "metadata", "expires_at")
-    values = [(*(getattr(row, name) for name in given), ordinal, change.now) for row, ordinal in rows]
-    return Insert("version", (*given, "ordinal", "recorded_at"), values)
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -56,7 +56,7 @@ _LETTERS = {
 }
 """Letters that few languages have. One in a text counts as much as a common word."""
 
-_LINES = files("agentfw_memory.graph.text").joinpath("stop_words.txt").read_text("utf-8").splitlines()
+_LINES = files("agentfw_memory.graph").joinpath("stop_words.txt").read_text("utf-8").splitlines()
 _WORDS = {name: frozenset(words.split()) for name, _, words in (line.partition(": ") for line in _LINES)}
 _OTHER_SCRIPTS = frozenset(word for _, _, name in _SCRIPTS for word in _WORDS.get(name, ()))
 

@@ -18,20 +18,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ...boundary.calls import KINDS_OF_CALLS, Call
-from ...boundary.crossing import GuardedLearner, GuardedOptimizer, GuardedPolicy, Layer
-from ...engine import Engine, EngineSettings, Plain, Remote, Resources, make_engine
-from ...episode import Episode, Turn
-from ...errors import AgentfwError, PluginError, UsageError
-from ...host import Host, HostOptions
-from ...learner import Batch, Learner, Scores, Update
-from ...optimizer import Advantage, Loss, Scored
-from ...policy import Policy
-from ..observers import Observer
-from ..records.journal import make_folder
-from ..records.play_records import State
-from ..spec.run_spec import Choice, RunSpec
+from ..boundary.calls import KINDS_OF_CALLS, Call
+from ..boundary.crossing import GuardedLearner, GuardedOptimizer, GuardedPolicy, Layer
+from ..engine import Engine, EngineSettings, Plain, Remote, Resources, make_engine
+from ..episode import Episode, Turn
+from ..errors import AgentfwError, PluginError, UsageError
+from ..host import Host, HostOptions
+from ..learner import Batch, Learner, Scores, Update
+from ..optimizer import Advantage, Loss, Scored
+from ..policy import Policy
+from .observers import Observer
 from .proof import ROUGH, SLIGHT, Probe, Proof
+from .records.journal import make_folder
+from .records.play_records import State
+from .spec.run_spec import Choice, RunSpec
 
 
 class TurnChecks(Observer):

@@ -1,1 +1,0 @@
-"""What a graph asks its store, in the words of a graph: nodes, skills, versions and edges, the same for every store."""

@@ -1,1 +1,0 @@
-"""Several copies of a policy, each in a process of its own."""
