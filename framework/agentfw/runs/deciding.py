@@ -20,8 +20,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..boundary.calls import Call as Crossing
 from ..boundary.crossing import Layer, layered
+from ..boundary.forms import Call as Crossing
 from ..episode import Call, Episode, Event, Task, Turn, Usage
 from ..errors import AgentfwError, BudgetSpentError, PluginError, QuotaEndedError, UsageError
 from ..host.hook_calls import HookManager
