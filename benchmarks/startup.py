@@ -29,10 +29,9 @@ from typing import Any
 from unittest.mock import patch
 
 from agentfw import Host
-from agentfw.boundary.coroutines import Deadline
 from agentfw.boundary.crossing import Guarded, GuardedMemory
 from agentfw.boundary.forms import Call, Passage
-from agentfw.boundary.guard import Guard
+from agentfw.boundary.guard import Deadline, Guard
 from agentfw.episode import Task
 from agentfw.memory import Memory, Query
 from agentfw.runs.records.call_record import CallRecord

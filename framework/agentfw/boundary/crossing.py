@@ -33,9 +33,8 @@ from ..scores import RewardModel
 from ..tool import Tool, Toolbox
 from ..tracker import Operation, Tracker
 from .calls import KINDS_OF_CALLS, CallTable
-from .coroutines import Deadline, as_coroutine, not_awaitable
 from .forms import TOOLS, Call, Passage, Shorten, Spending
-from .guard import Calling, Guard
+from .guard import Calling, Deadline, Guard, as_coroutine, not_awaitable
 from .secrets import strike, struck
 
 logger = logging.getLogger(__name__)

@@ -25,8 +25,7 @@ from ..request import Brief, Forwarded, Generation, Moment, Passed, Request
 from ..scores import Score, wrong_scores
 from ..tool import Tool
 from ..tracker import Operation
-from .coroutines import Deadline, not_awaitable
-from .guard import Guard, listed
+from .guard import Deadline, Guard, listed, not_awaitable
 from .secrets import Pieces, strike, struck
 
 Plain = Any
