@@ -30,11 +30,12 @@ from ..errors import AgentfwError, StorageError, UpstreamError, UsageError, not_
 from ..memory import Memory, Recollection
 from ..policy import Policy
 from ..request import Action, Brief, Forwarded, Generation, Moment, Passed, Request, Sampling
+from ..seeds import Seeds
 from ..timeline import Time
 from ..tool import Tool
 from .message_tree import MessageTree, Node, Recalled, after_answer, conversation_of, recalled_again, shown_messages
 from .parsing import StreamedText
-from .turn_builder import BeforeCall, TurnBuilder, TurnRecorder, extended, lengths, news_since, sampling_for
+from .turn_builder import BeforeCall, TurnBuilder, TurnRecorder, extended, lengths, news_since
 
 __all__ = ["Reply", "Session", "SessionEnvironment", "Unfinished", "extended", "lengths", "news_since"]
 
@@ -101,6 +102,8 @@ class _Asked:
 class Session:
     """One episode in progress. Several requests can be in flight at once."""
 
+    name: str
+    """The name that it was given by whoever leads it."""
     episode: Episode
     """The record so far."""
 
@@ -129,6 +132,7 @@ class Session:
         `write` is called before the policy is asked, so that a kill doesn't lose the question, and when an answer was
         cut off. `record` makes what is recorded of its news.
         """
+        self.name = task.query
         self.policy, self.builder = policy, TurnBuilder(tools, memories, recall)
         self.sampling, self.sampling_wins = sampling or Sampling(), sampling_wins
         self.max_turns, self.write, self._sole_user = max_turns, write, sole_user
@@ -143,11 +147,6 @@ class Session:
         """The answers that the policy is giving."""
         self._tree, self._taken = MessageTree(), (0, 0, 0, 0)
         self._given, self._goes_on, self._joining = self.builder.tools, False, asyncio.Lock()
-
-    @property
-    def name(self) -> str:
-        """The name that it was given by whoever leads it."""
-        return self.episode.task.query
 
     @property
     def over(self) -> bool:
@@ -279,15 +278,14 @@ class Session:
         return replace(reply, text=told + reply.text) if told else reply
 
     async def _turn(self, path: Sequence[Node], asked: _Asked, actions: tuple[Action, ...]) -> tuple[Reply, Node]:
-        wished, last, new, started = asked.request, path[-1], after_answer(path), self.now
+        started, new, messages = self.now, after_answer(path), shown_messages(path)
+        wished, last = asked.request, path[-1]
         self._recorder.offer(actions)
         request = replace(
             wished,
-            messages=shown_messages(path),
+            messages=messages,
             actions=actions,
-            sampling=sampling_for(
-                wished.sampling, self.sampling, run_wins=self.sampling_wins, task=wished.task, asked=last.asked
-            ),
+            sampling=self._sampling(wished.sampling, last.asked),
             moment=Moment(started, tuple(one for node in path[new:] for one in _observed(node.message, started))),
             brief=replace(wished.brief, actions=actions),
             # The tokens of another model mean nothing to this one.
@@ -295,12 +293,12 @@ class Session:
             stop=() if actions else wished.stop,  # in a call, it would cut the arguments
         )
         last.asked += 1
-        pieces = StreamedText([action.name for action in actions], wished.stop)
+        telling = asked.tell and StreamedText(asked.tell, [action.name for action in actions], wished.stop)
         if self.write is not None:
             self.write(self)
         self._begun += 1
         given = Unfinished(self._begun, started, tuple(node.place for node in path if node.place is not None))
-        passed = await self._generated(request, given, asked, pieces)
+        passed = await self._generated(request, given, asked, telling)
         for generation in passed.generations:
             generation.model = asked.model
         recorded = [self._record(path, request, each, given, wished.stop) for each in passed.generations]
@@ -310,11 +308,32 @@ class Session:
             self._note_failed("the model's server broke off its answer", at=given.at, seconds=took, status=502)
         if asked.forwarded is not None:
             return replace(reply, passed=passed), answer
-        if asked.tell is not None and (rest := pieces.rest(reply.text)):
-            asked.tell(rest)
+        if telling is not None:
+            telling.end(reply.text)
         return reply, answer
 
-    async def _generated(self, request: Request, answer: Unfinished, asked: _Asked, pieces: StreamedText) -> Passed:
+    def _sampling(self, wished: Sampling, asked: int) -> Sampling:
+        """The sampling of a request: that of the run holds where the request leaves a choice open, or if it wins.
+
+        Who asks the same thing again gets another sample, unless they set a seed. `asked` counts how often they did.
+        """
+        run, task = self.sampling, self.episode.task
+        first, second = (run, wished) if self.sampling_wins else (wished, run)
+        limits = [limit for limit in (wished.max_tokens, run.max_tokens) if limit is not None]
+        is_runs = wished.seed is None or self.sampling_wins
+        seed = run.seed if is_runs else wished.seed
+        if asked and is_runs:
+            seed = Seeds(task.seed if seed is None else seed).integer("again", asked)
+        return Sampling(
+            temperature=second.temperature if first.temperature is None else first.temperature,
+            top_p=second.top_p if first.top_p is None else first.top_p,
+            max_tokens=min(limits, default=None),
+            seed=seed,
+        )
+
+    async def _generated(
+        self, request: Request, answer: Unfinished, asked: _Asked, telling: StreamedText | None
+    ) -> Passed:
         """Ask the policy. What was told of an answer that doesn't come to its end stays in the record."""
         self.unfinished.append(answer)
 
@@ -325,13 +344,13 @@ class Session:
 
         def note(piece: str) -> None:
             hear(piece)
-            if asked.tell is not None and (sure := pieces.take(piece)):
-                asked.tell(sure)
+            if telling is not None:
+                telling.take(piece)
 
         try:
             if asked.forwarded is not None:
                 return await asked.policy.forward(request, replace(asked.forwarded, tell=hear))
-            given = asked.policy.generate(request) if asked.tell is None else asked.policy.stream(request, note)
+            given = asked.policy.generate(request) if telling is None else asked.policy.stream(request, note)
             return Passed((await given,))
         except BaseException as error:
             if answer.told:
@@ -355,14 +374,14 @@ class Session:
     def _record(
         self, path: Sequence[Node], request: Request, generation: Generation, given: Unfinished, stop: Sequence[str]
     ) -> tuple[Reply, Node]:
-        names = {action.name for action in request.actions}
+        names, ended = {action.name for action in request.actions}, self.now
         answer = self.builder.read(generation, request.sampling, names, f"call_{len(self.episode.turns)}_", stop=stop)
         turn = self._recorder.add(
             generation,
             answer,
             given.shown,
             given.started,
-            self.now,
+            ended,
             stop=stop,
             max_tokens=request.sampling.max_tokens,
             at=given.at,
