@@ -108,8 +108,9 @@ class HookManager(PluginManager):
             if owner.silenced:
                 continue
             try:
+                values = _given(implementation, arguments)
                 with PluginCall(owner.title, f"{hook}()", owner.fix):
-                    answer: object = not_awaitable(implementation.function(*_given(implementation, arguments)))
+                    answer: object = not_awaitable(implementation.function(*values))
             except BaseException as error:
                 if not is_failure(error):
                     raise
