@@ -274,9 +274,10 @@ class LiveRun:
 
     async def keep(self, session: Session) -> None:
         """Write what is new in a session to disk."""
-        until = lengths(session.episode)
         with self._journalled(session):
-            await self._turns.commit(session.news().to_record())
+            news = session.news()
+            until = session.in_news
+            await self._turns.commit(news.to_record())
         with self._journalled(session):  # what was written before it, too
             self._on_disk[session.name] = until
             if self.hearing.hears:

@@ -106,6 +106,8 @@ class Session:
     """The name that it was given by whoever leads it."""
     episode: Episode
     """The record so far."""
+    in_news: tuple[int, int, int, int]
+    """How much of the episode was in its news so far: its `lengths` at the last call of `news`."""
 
     def __init__(
         self,
@@ -145,7 +147,7 @@ class Session:
         self.in_flight = self._begun = 0  # requests that are being answered, and answers that were begun
         self.unfinished: list[Unfinished] = []
         """The answers that the policy is giving."""
-        self._tree, self._taken = MessageTree(), (0, 0, 0, 0)
+        self._tree, self.in_news = MessageTree(), (0, 0, 0, 0)
         self._given, self._goes_on, self._joining = self.builder.tools, False, asyncio.Lock()
 
     @property
@@ -278,14 +280,15 @@ class Session:
         return replace(reply, text=told + reply.text) if told else reply
 
     async def _turn(self, path: Sequence[Node], asked: _Asked, actions: tuple[Action, ...]) -> tuple[Reply, Node]:
-        started, new, messages = self.now, after_answer(path), shown_messages(path)
-        wished, last = asked.request, path[-1]
+        wished, last, started = asked.request, path[-1], self.now
+        sampling = self._sampling(wished.sampling, last.asked)
+        new, messages = after_answer(path), shown_messages(path)
         self._recorder.offer(actions)
         request = replace(
             wished,
             messages=messages,
             actions=actions,
-            sampling=self._sampling(wished.sampling, last.asked),
+            sampling=sampling,
             moment=Moment(started, tuple(one for node in path[new:] for one in _observed(node.message, started))),
             brief=replace(wished.brief, actions=actions),
             # The tokens of another model mean nothing to this one.
@@ -525,10 +528,10 @@ class Session:
 
     def news(self) -> Episode:
         """What was added since the last call. An episode is the sum of its news (see `extended`)."""
-        news = news_since(self.episode, self._taken)
+        news = news_since(self.episode, self.in_news)
         if self._recorded is not None:
             news = self._recorded(news)
-        self._taken = lengths(self.episode)
+        self.in_news = lengths(self.episode)
         return news
 
     def restore(self, episode: Episode) -> None:
@@ -537,7 +540,7 @@ class Session:
         self._goes_on = True
         self._began = time.monotonic() - max([0.0, *(event.time for event in episode.events)])
         self._tree.restore(episode)
-        self._taken = lengths(episode)
+        self.in_news = lengths(episode)
 
 
 class SessionEnvironment(Environment):

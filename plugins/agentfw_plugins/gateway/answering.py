@@ -355,7 +355,9 @@ class Answers:
             self.counts.masked(told.masked)
         name = request.path_params.get("session") or request.headers.get("x-agentfw-session", "") or told.session
         caller = await self._caller(protocol, request, body, route, told, name)
-        comparison, variant = None if self._variants is None else self._variants.read(), Variant()
+        comparison, variant = None, Variant()
+        if self._variants is not None and self._variants.path.exists():
+            comparison = self._variants.read()
         if comparison is not None and not route.asked.plain:
             said = next((one.content for one in route.asked.messages if one.role == "user"), "")
             variant = comparison.of(caller.user or f"session {name or said}", caller.space)
