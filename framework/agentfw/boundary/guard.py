@@ -201,9 +201,6 @@ def listed(found: Iterable[Item], kind: type[Item], guard: Guard, *, limit: int 
     return items
 
 
-# -- waiting for an answer ---------------------------------------------------------------------------------------------
-
-
 class Deadline:
     """Limits the time that is waited for one answer. It begins again with each piece that arrives."""
 
@@ -264,9 +261,6 @@ def not_awaitable(value: Found) -> Found:
     return value
 
 
-# -- what keeps a run from going on ------------------------------------------------------------------------------------
-
-
 def hanging() -> list[str]:
     """What a run that doesn't end is waiting for, one line for each call."""
     innermost = list({call.task or call.thread: call for call in list(IN_PROGRESS)}.values())
@@ -319,9 +313,6 @@ def _is_own(frame: FrameType) -> bool:
     """Whether a frame is neither of the framework nor of Python's library."""
     top = frame.f_globals.get("__name__", "").partition(".")[0]
     return top not in _OURS and top not in sys.stdlib_module_names
-
-
-# -- threads that nobody waits for -------------------------------------------------------------------------------------
 
 
 class _DaemonThreads(ThreadPoolExecutor):

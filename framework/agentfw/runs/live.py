@@ -275,8 +275,7 @@ class LiveRun:
     async def keep(self, session: Session) -> None:
         """Write what is new in a session to disk."""
         with self._journalled(session):
-            news = session.news()
-            until = session.in_news
+            news, until = session.news(), session.in_news
             await self._turns.commit(news.to_record())
         with self._journalled(session):  # what was written before it, too
             self._on_disk[session.name] = until

@@ -26,19 +26,7 @@ from agentfw.turns.session import Reply
 from ..protocols import About, BadRequest, Body, ChatRequest, Protocol, protocols
 from ..protocols.chat import read_chat, recorded
 from ..view.index_rows import PART_OF
-from .handling import (
-    CHAT,
-    Caller,
-    Callers,
-    Counts,
-    HungUp,
-    StreamWriting,
-    Writing,
-    body_of,
-    caller_of,
-    problem_of_error,
-    until_gone,
-)
+from .handling import CHAT, Caller, Callers, Counts, HungUp, Streaming, Writing, body_of, caller_of, problem_of_error
 from .learning.learning import Learning
 from .profiles import Sent, Told, told_by
 from .sessions.session_finder import SESSION_NAME, SessionFinder
@@ -397,7 +385,7 @@ class Answers:
         about = About(f"{headers['x-agentfw-session']}-{secrets.token_hex(4)}", int(time.time()), route.asked.model)
         try:
             if route.asked.stream:
-                return await self._streamed(answers[0], partial(StreamWriting, protocol, body, about), headers)
+                return await self._streamed(answers[0], partial(Streaming, protocol, body, about), headers)
             replies = [await answer.reply() for answer in answers]
         finally:
             request.state.native = answers[0].route.spoken is protocol
@@ -464,7 +452,7 @@ class Answers:
     async def _streamed(
         self,
         answer: AnswerInProgress,
-        write: Callable[[ChatRequest, Protocol | None], StreamWriting],
+        write: Callable[[ChatRequest, Protocol | None], Streaming],
         headers: dict[str, str],
     ) -> Response:
         first = await answer.pieces.get()
@@ -506,6 +494,11 @@ class Answers:
             for answer in (answer for task in late for answer in left[task]):
                 answer.give_up()
             await asyncio.wait(left)
+
+
+async def until_gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 class Line:

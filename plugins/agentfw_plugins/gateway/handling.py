@@ -212,11 +212,6 @@ class HungUp(Exception):
     """Nobody waits for this answer any more."""
 
 
-async def until_gone(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-
-
 def json_answer(content: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     # In ASCII: a model can write lone surrogates, which UTF-8 can't encode.
     return Response(json.dumps(content), status, headers, media_type="application/json")
@@ -353,46 +348,44 @@ def guarded(
     return counted
 
 
+@dataclass
 class Writing:
     """Writes an answer in the protocol of its request.
 
     It is that of a policy that samples by itself, or that of a server, which is passed on as it is or translated.
     """
 
-    def __init__(
-        self, protocol: Protocol, body: Body, about: About, asked: ChatRequest, spoken: Protocol | None
-    ) -> None:
-        """`spoken` is the protocol of the server that answers, if the request was passed on to one."""
-        self.protocol, self._body, self._asked, self._about = protocol, body, asked, about
-        self._spoken, self._native = spoken or protocol, spoken is protocol
+    protocol: Protocol
+    body: Body
+    about: About
+    asked: ChatRequest
+    spoken: Protocol | None
+    """The protocol of the server that answers, if the request was passed on to one."""
 
     def whole(self, replies: Sequence[Reply], headers: Mapping[str, str]) -> Response:
         if (passed := replies[0].passed) is None:
             for reply in replies:
                 self._check(reply)
-            completion = write_completion(replies, self._asked, self._about)
-            return json_answer(self.protocol.write_answer(completion, self._body), headers=headers)
+            completion = write_completion(replies, self.asked, self.about)
+            return json_answer(self.protocol.write_answer(completion, self.body), headers=headers)
         headers = {**passed.headers, **headers}
-        if self._native:
+        if self.spoken is None or self.spoken is self.protocol:
             return Response(passed.content, passed.status, headers)
         headers.pop("content-type", None)
-        completion = headed(self._spoken.read_answer(json.loads(passed.content)), "chat.completion", self._about)
-        return json_answer(self.protocol.write_answer(completion, self._body), headers=headers)
+        completion = headed(self.spoken.read_answer(json.loads(passed.content)), "chat.completion", self.about)
+        return json_answer(self.protocol.write_answer(completion, self.body), headers=headers)
 
     def _check(self, reply: Reply) -> None:
-        if self._asked.must_call and not reply.calls:
+        if self.asked.must_call and not reply.calls:
             raise BadRequest("the answer has no call, which tool_choice requires", 500, code="no_call_made")
 
 
-class StreamWriting(Writing):
+class Streaming(Writing):
     """Writes an answer piece by piece, unless its server gives it as a whole."""
 
-    def __init__(
-        self, protocol: Protocol, body: Body, about: About, asked: ChatRequest, spoken: Protocol | None
-    ) -> None:
-        super().__init__(protocol, body, about, asked, spoken)
-        self._reader, self._writer = self._spoken.reader(), protocol.writer(body)
-        self._begun = self._broken = False
+    def __post_init__(self) -> None:
+        self._reader, self._writer = (self.spoken or self.protocol).reader(), self.protocol.writer(self.body)
+        self._native, self._begun, self._broken = self.spoken is self.protocol, False, False
 
     def piece(self, piece: str | bytes) -> Iterator[bytes]:
         """The events of the next piece of the policy's text, or of the next line of a server's stream."""
@@ -416,7 +409,7 @@ class StreamWriting(Writing):
             except BadRequest as problem:
                 yield self.protocol.error_event(problem)
                 return
-            yield from self._written([*self._start(), *last_chunks(reply, self._asked)])
+            yield from self._written([*self._start(), *last_chunks(reply, self.asked)])
         elif self._native or self._broken:
             return
         yield from self._writer.end()
@@ -428,4 +421,4 @@ class StreamWriting(Writing):
 
     def _written(self, chunks: Iterable[dict[str, Any]]) -> Iterator[bytes]:
         for chunk in chunks:
-            yield from self._writer.take(headed(chunk, "chat.completion.chunk", self._about))
+            yield from self._writer.take(headed(chunk, "chat.completion.chunk", self.about))
