@@ -30,12 +30,11 @@ from ..errors import AgentfwError, StorageError, UpstreamError, UsageError, not_
 from ..memory import Memory, Recollection
 from ..policy import Policy
 from ..request import Action, Brief, Forwarded, Generation, Moment, Passed, Request, Sampling
-from ..seeds import Seeds
 from ..timeline import Time
 from ..tool import Tool
 from .message_tree import MessageTree, Node, Recalled, after_answer, conversation_of, recalled_again, shown_messages
 from .parsing import StreamedText
-from .turn_builder import BeforeCall, TurnBuilder, TurnRecorder, extended, lengths, news_since
+from .turn_builder import BeforeCall, TurnBuilder, TurnRecorder, extended, lengths, news_since, sampling_for
 
 __all__ = ["Reply", "Session", "SessionEnvironment", "Unfinished", "extended", "lengths", "news_since"]
 
@@ -281,14 +280,15 @@ class Session:
 
     async def _turn(self, path: Sequence[Node], asked: _Asked, actions: tuple[Action, ...]) -> tuple[Reply, Node]:
         wished, last, started = asked.request, path[-1], self.now
-        sampling = self._sampling(wished.sampling, last.asked)
         new, messages = after_answer(path), shown_messages(path)
         self._recorder.offer(actions)
         request = replace(
             wished,
             messages=messages,
             actions=actions,
-            sampling=sampling,
+            sampling=sampling_for(
+                wished.sampling, self.sampling, run_wins=self.sampling_wins, task=wished.task, asked=last.asked
+            ),
             moment=Moment(started, tuple(one for node in path[new:] for one in _observed(node.message, started))),
             brief=replace(wished.brief, actions=actions),
             # The tokens of another model mean nothing to this one.
@@ -296,12 +296,12 @@ class Session:
             stop=() if actions else wished.stop,  # in a call, it would cut the arguments
         )
         last.asked += 1
-        telling = asked.tell and StreamedText(asked.tell, [action.name for action in actions], wished.stop)
+        pieces = None if asked.tell is None else StreamedText([action.name for action in actions], wished.stop)
         if self.write is not None:
             self.write(self)
         self._begun += 1
         given = Unfinished(self._begun, started, tuple(node.place for node in path if node.place is not None))
-        passed = await self._generated(request, given, asked, telling)
+        passed = await self._generated(request, given, asked, pieces)
         for generation in passed.generations:
             generation.model = asked.model
         recorded = [self._record(path, request, each, given, wished.stop) for each in passed.generations]
@@ -311,31 +311,12 @@ class Session:
             self._note_failed("the model's server broke off its answer", at=given.at, seconds=took, status=502)
         if asked.forwarded is not None:
             return replace(reply, passed=passed), answer
-        if telling is not None:
-            telling.end(reply.text)
+        if asked.tell is not None and pieces is not None and (rest := pieces.rest(reply.text)):
+            asked.tell(rest)
         return reply, answer
 
-    def _sampling(self, wished: Sampling, asked: int) -> Sampling:
-        """The sampling of a request: that of the run holds where the request leaves a choice open, or if it wins.
-
-        Who asks the same thing again gets another sample, unless they set a seed. `asked` counts how often they did.
-        """
-        run, task = self.sampling, self.episode.task
-        first, second = (run, wished) if self.sampling_wins else (wished, run)
-        limits = [limit for limit in (wished.max_tokens, run.max_tokens) if limit is not None]
-        is_runs = wished.seed is None or self.sampling_wins
-        seed = run.seed if is_runs else wished.seed
-        if asked and is_runs:
-            seed = Seeds(task.seed if seed is None else seed).integer("again", asked)
-        return Sampling(
-            temperature=second.temperature if first.temperature is None else first.temperature,
-            top_p=second.top_p if first.top_p is None else first.top_p,
-            max_tokens=min(limits, default=None),
-            seed=seed,
-        )
-
     async def _generated(
-        self, request: Request, answer: Unfinished, asked: _Asked, telling: StreamedText | None
+        self, request: Request, answer: Unfinished, asked: _Asked, pieces: StreamedText | None
     ) -> Passed:
         """Ask the policy. What was told of an answer that doesn't come to its end stays in the record."""
         self.unfinished.append(answer)
@@ -347,13 +328,13 @@ class Session:
 
         def note(piece: str) -> None:
             hear(piece)
-            if telling is not None:
-                telling.take(piece)
+            if asked.tell is not None and pieces is not None and (sure := pieces.take(piece)):
+                asked.tell(sure)
 
         try:
             if asked.forwarded is not None:
                 return await asked.policy.forward(request, replace(asked.forwarded, tell=hear))
-            given = asked.policy.generate(request) if telling is None else asked.policy.stream(request, note)
+            given = asked.policy.generate(request) if asked.tell is None else asked.policy.stream(request, note)
             return Passed((await given,))
         except BaseException as error:
             if answer.told:

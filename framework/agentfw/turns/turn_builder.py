@@ -15,6 +15,7 @@ from ..episode import Call, Episode, Event, Message, Task, Turn
 from ..errors import UsageError
 from ..memory import Memory, Query, Recollection
 from ..request import Action, Generation, Sampling
+from ..seeds import Seeds
 from ..timeline import Time
 from ..tool import Tool
 from .parsing import parse_calls
@@ -22,7 +23,7 @@ from .parsing import parse_calls
 BeforeCall = Callable[[Task, Call, Callable[[str, str, dict[str, Any]], object]], Awaitable[tuple[bool, str] | None]]
 """Is asked before each tool call, and given what notes an event. It answers as the tool would, or None: call it."""
 
-__all__ = ["Answer", "BeforeCall", "TurnBuilder", "TurnRecorder", "extended", "lengths", "news_since"]
+__all__ = ["Answer", "BeforeCall", "TurnBuilder", "TurnRecorder", "extended", "lengths", "news_since", "sampling_for"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +218,24 @@ class TurnRecorder:
         turn.text, turn.count = kept.text, kept.length
         turn.token_ids, turn.logprobs = tuple(kept.token_ids), tuple(kept.logprobs)
         return kept
+
+
+def sampling_for(wished: Sampling, run: Sampling, *, run_wins: bool, task: Task, asked: int) -> Sampling:
+    """The sampling of a request: that of the run holds where the request leaves a choice open, or if it wins.
+
+    Who asks the same thing again gets another sample, unless they set a seed. `asked` counts how often they did.
+    """
+    first, second = (run, wished) if run_wins else (wished, run)
+    limits = [limit for limit in (wished.max_tokens, run.max_tokens) if limit is not None]
+    seed = run.seed if wished.seed is None or run_wins else wished.seed
+    if asked and (wished.seed is None or run_wins):
+        seed = Seeds(task.seed if run.seed is None else run.seed).integer("again", asked)
+    return Sampling(
+        temperature=second.temperature if first.temperature is None else first.temperature,
+        top_p=second.top_p if first.top_p is None else first.top_p,
+        max_tokens=min(limits, default=None),
+        seed=seed,
+    )
 
 
 def first_part(episode: Episode, until: tuple[int, int, int, int]) -> Episode:
