@@ -380,6 +380,7 @@ class Writing:
             raise BadRequest("the answer has no call, which tool_choice requires", 500, code="no_call_made")
 
 
+@dataclass
 class Streaming(Writing):
     """Writes an answer piece by piece, unless its server gives it as a whole."""
 
