@@ -29,11 +29,9 @@ from typing import Any
 from unittest.mock import patch
 
 from agentfw import Host
-from agentfw.boundary.calls import Call
-from agentfw.boundary.coroutines import Deadline
 from agentfw.boundary.crossing import Guarded, GuardedMemory
-from agentfw.boundary.forms import Passage
-from agentfw.boundary.guard import Guard
+from agentfw.boundary.forms import Call, Passage
+from agentfw.boundary.guard import Deadline, Guard
 from agentfw.episode import Task
 from agentfw.memory import Memory, Query
 from agentfw.runs.records.call_record import CallRecord
@@ -94,7 +92,7 @@ class Unguarded(Guard):
 
 async def directly(layer: Guarded, call: Call, given: tuple[Any, ...]) -> Any:
     """Makes a call as a guard does, with copies and checks, but without a deadline and a name to blame."""
-    passage = Passage(layer, call, given)
+    passage = Passage(layer, layer.inside, call, given)
     passage.deadline = Deadline(layer.guard.deadline)
     return passage.check(await passage.ask())
 

@@ -18,8 +18,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, NoReturn, TypeVar
 
-from agentfw.boundary.coroutines import use_daemon_threads
-from agentfw.boundary.guard import hanging
+from agentfw.boundary.guard import hanging, use_daemon_threads
 from agentfw.boundary.metadata import blame
 from agentfw.boundary.output import data_stream
 from agentfw.errors import Interruption, PluginError, in_words

@@ -7,15 +7,14 @@ kind is a method of its base class and one line here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from copy import copy, deepcopy
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from ..environment import Environment
 from ..episode import Task
-from ..errors import AgentfwError, EndpointError, InterventionRefused, PluginError
+from ..errors import EndpointError, InterventionRefused
 from ..learner import Learner
 from ..memory import Memory
 from ..optimizer import Optimizer
@@ -25,54 +24,7 @@ from ..scores import RewardModel
 from ..tool import Tool, Toolbox
 from ..tracker import Operation, PolicyCall, Recall, ToolCall, Tracker
 from . import forms
-from .forms import Form
-
-_Operation = Callable[[str, Task | None, tuple[Any, ...], Any, dict[str, Any]], Operation]
-
-
-@dataclass(eq=False)
-class Call:
-    """One method of a kind of component."""
-
-    name: str
-    given: tuple[Form, ...] = ()
-    answer: Form = forms.NOTHING
-    shown: str = ""
-    """What it is called in errors. Default: the name with brackets."""
-    late: type[AgentfwError] = PluginError
-    """Raised where there is no answer by the deadline."""
-    spends: str = ""
-    """`ask` if a run stops making the call once its budget is spent, `finish` if it doesn't."""
-    quiet: bool = False
-    """Whether the base class's method does nothing. A component that doesn't override it isn't called."""
-    posted: bool = False
-    """Whether the caller goes on without waiting for the memory's thread, which runs later calls after this one."""
-    passes: type[BaseException] | tuple[()] = ()
-    """An exception that is an answer."""
-    operation: _Operation | None = None
-    """What trackers are told: from the component's name, the task of a tool, the values, the answer and the times."""
-
-    def __post_init__(self) -> None:
-        self.title = self.shown or f"{self.name}()"
-        self.copies = any(form.enter is not None for form in self.given)
-        """Whether the component receives a copy or a cleaned form of an argument."""
-        self._episodes = [(place, form.episode) for place, form in enumerate(self.given) if form.episode is not None]
-
-    def episode(self, given: tuple[Any, ...]) -> str:
-        """The episode that a call belongs to. Empty if none of the values says so."""
-        return next((read(given[place]) for place, read in self._episodes), "")
-
-    def on(self, component: Any, given: tuple[Any, ...]) -> Any:
-        """Make the call of a component."""
-        return getattr(component, self.name)(*given)
-
-    def written(self, given: tuple[Any, ...]) -> list[forms.Plain]:
-        """The values as JSON values, in which form they cross to another process."""
-        return [form.write(value) for form, value in zip(self.given, given, strict=False)]
-
-    def read(self, written: Iterable[forms.Plain]) -> tuple[Any, ...]:
-        """The values that were written."""
-        return tuple(form.read(one) for form, one in zip(self.given, written, strict=False))
+from .forms import Call
 
 
 class CallTable:

@@ -32,10 +32,9 @@ from ..policy import Policy
 from ..scores import RewardModel
 from ..tool import Tool, Toolbox
 from ..tracker import Operation, Tracker
-from .calls import KINDS_OF_CALLS, Call, CallTable
-from .coroutines import Deadline, as_coroutine, not_awaitable
-from .forms import TOOLS, Passage, Shorten, Spending
-from .guard import Calling, Guard
+from .calls import KINDS_OF_CALLS, CallTable
+from .forms import TOOLS, Call, Passage, Shorten, Spending
+from .guard import Calling, Deadline, Guard, as_coroutine, not_awaitable
 from .secrets import strike, struck
 
 logger = logging.getLogger(__name__)
@@ -152,10 +151,11 @@ class Guarded(Layer):
 
     async def in_time(self, call: Call, given: tuple[Any, ...]) -> Any:
         """Make a call, and wait for its answer at most until the deadline."""
-        guard = self.guard
-        with Calling(guard, call.title, call.episode(given) or self.episode, counted=True):
-            passage = Passage(self, call, given)
-            deadline = passage.deadline = Deadline(guard.deadline)
+        guard, episode = self.guard, call.episode(given) or self.episode
+        deadline = Deadline(guard.deadline)
+        with Calling(guard, call.title, episode, counted=True):
+            passage = Passage(self, self._inside, call, given)
+            passage.deadline = deadline
             asked = passage.ask()
             if type(asked) is not CoroutineType:
                 if not isawaitable(asked):
@@ -182,7 +182,7 @@ class Guarded(Layer):
         if call.quiet and not self.overrides(call.name):
             return super().now(call, given)
         with self.guard.calling(call.title, call.episode(given) or self.episode, call.passes):
-            passage = Passage(self, call, given)
+            passage = Passage(self, self._inside, call, given)
             return passage.check(not_awaitable(passage.ask()))
 
 

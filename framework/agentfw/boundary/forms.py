@@ -1,6 +1,7 @@
-"""How each type of value crosses between a run and a component.
+"""How a call crosses between a run and a component, and each type of value with it.
 
-A form says what goes in, what is checked when it comes out, and how it is written for another process.
+A form says of one type what goes in, what is checked when it comes out, and how it is written for another process. A
+call has a form for each value (`Call`), and its way through a guard is a `Passage`.
 """
 
 from __future__ import annotations
@@ -9,13 +10,13 @@ import json
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import asdict, is_dataclass, replace
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from ..episode import Episode, Intervention, Task, Usage
-from ..errors import one_line
+from ..errors import AgentfwError, PluginError, one_line
 from ..learner import Batch, Scores, Update
 from ..memory import Embedded, Recollection, Remembered
 from ..optimizer import Advantage, Loss
@@ -23,8 +24,8 @@ from ..policy import Policy
 from ..request import Brief, Forwarded, Generation, Moment, Passed, Request
 from ..scores import Score, wrong_scores
 from ..tool import Tool
-from .coroutines import Deadline, not_awaitable
-from .guard import Guard, listed
+from ..tracker import Operation
+from .guard import Deadline, Guard, listed, not_awaitable
 from .secrets import Pieces, strike, struck
 
 Plain = Any
@@ -58,6 +59,10 @@ class Form(NamedTuple):
     write: Callable[[Any], Plain] = as_plain
 
 
+VALUE = Form()
+"""Numbers, names, and what else nobody can change."""
+
+
 class Spending(Protocol):
     """What a run may still spend."""
 
@@ -70,17 +75,69 @@ Shorten = Callable[[str, str], str]
 """Makes of a text, and of whose it is, what an agent is shown."""
 
 
+_Operation = Callable[[str, Task | None, tuple[Any, ...], Any, dict[str, Any]], Operation]
+
+
+@dataclass(eq=False)
+class Call:
+    """One method of a kind of component."""
+
+    name: str
+    given: tuple[Form, ...] = ()
+    answer: Form = VALUE
+    shown: str = ""
+    """What it is called in errors. Default: the name with brackets."""
+    late: type[AgentfwError] = PluginError
+    """Raised where there is no answer by the deadline."""
+    spends: str = ""
+    """`ask` if a run stops making the call once its budget is spent, `finish` if it doesn't."""
+    quiet: bool = False
+    """Whether the base class's method does nothing. A component that doesn't override it isn't called."""
+    posted: bool = False
+    """Whether the caller goes on without waiting for the memory's thread, which runs later calls after this one."""
+    passes: type[BaseException] | tuple[()] = ()
+    """An exception that is an answer."""
+    operation: _Operation | None = None
+    """What trackers are told: from the component's name, the task of a tool, the values, the answer and the times."""
+
+    def __post_init__(self) -> None:
+        self.title = self.shown or f"{self.name}()"
+        self.copies = any(form.enter is not None for form in self.given)
+        """Whether the component receives a copy or a cleaned form of an argument."""
+        named_by = ((place, form.episode) for place, form in enumerate(self.given) if form.episode is not None)
+        self._named_by = next(named_by, None)
+
+    def episode(self, given: tuple[Any, ...]) -> str:
+        """The episode that a call belongs to. Empty if none of the values says so."""
+        if self._named_by is None:
+            return ""
+        place, read = self._named_by
+        return read(given[place])
+
+    def on(self, component: Any, given: tuple[Any, ...]) -> Any:
+        """Make the call of a component."""
+        return getattr(component, self.name)(*given)
+
+    def written(self, given: tuple[Any, ...]) -> list[Plain]:
+        """The values as JSON values, in which form they cross to another process."""
+        return [form.write(value) for form, value in zip(self.given, given, strict=False)]
+
+    def read(self, written: Iterable[Plain]) -> tuple[Any, ...]:
+        """The values that were written."""
+        return tuple(form.read(one) for form, one in zip(self.given, written, strict=False))
+
+
 class Passage:
     """One call of the table on its way through a guard."""
 
-    __slots__ = ("call", "deadline", "given", "guard", "layer", "passed")
+    __slots__ = ("call", "component", "deadline", "given", "guard", "layer", "passed")
 
     deadline: Deadline
     """Of the answer, for a call that is awaited."""
 
-    def __init__(self, layer: Any, call: Any, given: tuple[Any, ...]) -> None:
-        """`layer` is the guarded component, `call` a line of the table, and `given` what the run gives."""
-        self.layer, self.call, self.given = layer, call, given
+    def __init__(self, layer: Any, component: Any, call: Call, given: tuple[Any, ...]) -> None:
+        """`layer` is the guard around the component, and `given` what the run gives."""
+        self.layer, self.component, self.call, self.given = layer, component, call, given
         self.guard: Guard = layer.guard
 
     def ask(self) -> Any:
@@ -89,7 +146,7 @@ class Passage:
         if self.call.copies:
             pairs = zip(self.call.given, given, strict=False)
             self.passed = tuple([value if form.enter is None else form.enter(value, self) for form, value in pairs])
-        return self.call.on(self.layer.inside, self.passed)
+        return self.call.on(self.component, self.passed)
 
     def check(self, found: Any) -> Any:
         """What the run is given of the answer."""
@@ -148,8 +205,6 @@ def _strike_bytes(content: bytes) -> bytes:
     return strike(content.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
-VALUE = Form()
-"""Numbers, names, and what else nobody can change."""
 TEXT = Form(enter=lambda text, passage: strike(text))
 TEXTS = Form(enter=lambda texts, passage: struck(list(texts)))
 COPY = Form(enter=lambda value, passage: deepcopy(value))
@@ -209,7 +264,7 @@ def _scores(found: Iterable[Score], passage: Passage) -> list[Score]:
     scores = listed(found, Score, passage.guard)
     wrong = wrong_scores(scores, passage.given[0])
     passage.guard.require(not wrong, wrong, "fix the reward model, or remove it")
-    _spent(passage, passage.layer.inside.policy, judges=Usage.total(score.usage for score in scores))
+    _spent(passage, passage.component.policy, judges=Usage.total(score.usage for score in scores))
     return scores
 
 
@@ -228,30 +283,36 @@ _FIELDS: dict[str, tuple[type | tuple[type, ...], type | tuple[type, ...] | None
 """The fields of an answer: what they may be, and what their items."""
 
 
-def _generation(found: Generation, passage: Passage) -> Generation:
-    # What isn't used before the answer is recorded, or learned from, would be blamed on whoever uses it.
-    require, layer = passage.guard.require, passage.layer
-    require(isinstance(found, Generation), f"answered with a {type(found).__name__}, not a Generation")
+def _wrong_with(found: object) -> str:
+    """What is wrong with an answer, in words. Empty if nothing is."""
+    if not isinstance(found, Generation):
+        return f"answered with a {type(found).__name__}, not a Generation"
     for name, (kind, of_items) in _FIELDS.items():
         value = getattr(found, name)
         fits = isinstance(value, kind)
-        if not fits:  # in words only then: thousands of token ids make a long text
-            raise passage.guard.error(f"answered with {name}={one_line(repr(value), 60)}")
-        if of_items is not None and value:
-            wrong = {each.__name__ for each in set(map(type, value)) if not issubclass(each, of_items)}
-            require(not wrong, f"answered with {name} of type {', '.join(sorted(wrong))}")
-    require(found.count >= 0, f"answered with count={found.count}")
+        if not fits:
+            return f"answered with {name}={one_line(repr(value), 60)}"
+        others = [] if of_items is None else [each for each in set(map(type, value)) if not issubclass(each, of_items)]
+        if others:
+            return f"answered with {name} of type {', '.join(sorted(each.__name__ for each in others))}"
+    return f"answered with count={found.count}" if found.count < 0 else ""
+
+
+def _generation(found: Generation, passage: Passage) -> Generation:
+    # What isn't used before the answer is recorded, or learned from, would be blamed on whoever uses it.
+    if wrong := _wrong_with(found):
+        raise passage.guard.error(wrong)
     for call in found.calls:
-        require(isinstance(call.name, str), f"made a call whose name is a {type(call.name).__name__}")
+        passage.guard.require(isinstance(call.name, str), f"made a call whose name is a {type(call.name).__name__}")
         with passage.guard.calling("its answer"):
             json.dumps(dict(call.arguments))
     if (text := strike(found.text)) != found.text:
         found.text, found.pieces = text, ()
     found.said, found.calls = struck(found.said), struck(found.calls)
     asked_by = [given.model for given in passage.given[1:] if isinstance(given, Forwarded)]
-    found.usage = layer.inside.priced(found.usage, *asked_by, found.version)
+    found.usage = passage.component.priced(found.usage, *asked_by, found.version)
     if not found.repeated:
-        _spent(passage, layer.inside, policy=found.usage)
+        _spent(passage, passage.component, policy=found.usage)
     return found
 
 
@@ -337,8 +398,8 @@ def _references(found: Mapping[str, Mapping[str, float]], passage: Passage) -> d
     references = {}
     for player, figures in found.items():
         row = {str(figure): float(value) for figure, value in figures.items()}
-        if passage.layer.inside.headline not in row or not all(map(math.isfinite, row.values())):
-            raise ValueError(f'"{player}" has {row}: not finite, or without "{passage.layer.inside.headline}"')
+        if passage.component.headline not in row or not all(map(math.isfinite, row.values())):
+            raise ValueError(f'"{player}" has {row}: not finite, or without "{passage.component.headline}"')
         references[str(player)] = row
     return references
 
@@ -353,7 +414,6 @@ def _loss(found: Loss, passage: Passage) -> Loss:
     return found
 
 
-NOTHING = VALUE
 FLAG = Form(leave=lambda found, passage: bool(found))
 NUMBER = Form(leave=lambda found, passage: int(found))
 FIGURES = Form(leave=lambda found, passage: dict(found))

@@ -3,6 +3,9 @@
 Who is to blame is decided by the call in progress and not by the traceback, which may end in helpers and libraries. So
 all calls of plugins in progress are known, and with them what keeps a run from going on, or from ending (`hanging`).
 
+A coroutine is waited for until its deadline. Blocking functions run in threads that never keep the process from ending:
+asyncio's own are joined at its end and at that of Python, so one call that hangs would keep a finished run from ending.
+
 The episodes of a run share one event loop. A plugin that computes or waits without `await` stops all of them, and no
 deadline of a call can end that, because deadlines need the loop, too. So `watched` looks at the loop from a thread.
 """
@@ -10,23 +13,32 @@ deadline of a call can end that, because deadlines need the loop, too. So `watch
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import inspect
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from types import FrameType, TracebackType
-from typing import Any, TypeVar
+from queue import SimpleQueue
+from types import CoroutineType, FrameType, TracebackType, coroutine
+from typing import Any, ParamSpec, TypeVar
 
 from ..errors import AgentfwError, PluginError, TimelineError, in_words, is_failure
 
 Item = TypeVar("Item")
+Found = TypeVar("Found")
+Given = ParamSpec("Given")
 GiveUp = Callable[[PluginError], object]
 """Ends the run with an error, from another thread."""
 IN_PROGRESS: dict[PluginCall, None] = {}
 """In the order in which they began. A dictionary can be copied while another thread adds to it."""
+_PLAIN = frozenset((type(None), bool, int, float, str, tuple, list, dict))
+"""Types that can't be awaited: to ask whether something can takes longer."""
 _OURS = frozenset(("agentfw", "agentfw_cli"))
 _NOTED_SECONDS = 10.0  # seconds after which the user is told which component blocks the run
 _UNLIMITED = ("learner", "optimizer")  # the kinds whose calls may take as long as they need
@@ -189,6 +201,66 @@ def listed(found: Iterable[Item], kind: type[Item], guard: Guard, *, limit: int 
     return items
 
 
+class Deadline:
+    """Limits the time that is waited for one answer. It begins again with each piece that arrives."""
+
+    __slots__ = ("_seconds", "_timeout")
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._timeout: asyncio.Timeout | None = None
+
+    @property
+    def expired(self) -> bool:
+        return self._timeout is not None and self._timeout.expired()
+
+    def extend(self) -> None:
+        """A piece has arrived."""
+        if self._timeout is not None and not self._timeout.expired():
+            self._timeout.reschedule(asyncio.get_running_loop().time() + self._seconds)
+
+    async def wait(self, begun: Coroutine[Any, Any, Found], awaited: object) -> Found:
+        """The answer of a coroutine that has begun and awaits something. Raises TimeoutError after the deadline."""
+        async with asyncio.timeout(self._seconds) as self._timeout:
+            return await _rest(begun, awaited)
+
+
+@coroutine
+def _rest(begun: Coroutine[Any, Any, Found], awaited: object) -> Generator[Any, Any, Found]:
+    """The answer of a coroutine that has begun, and awaits something now."""
+    while True:
+        try:
+            value = yield awaited
+        except BaseException as error:
+            go_on: Callable[[], object] = partial(begun.throw, error)
+        else:
+            go_on = partial(begun.send, value)
+        try:
+            awaited = go_on()
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+
+def as_coroutine(work: Awaitable[Found]) -> Coroutine[Any, Any, Found]:
+    """Something that can be awaited, as a coroutine."""
+
+    async def awaited() -> Found:
+        return await work
+
+    return work if isinstance(work, CoroutineType) else awaited()
+
+
+def not_awaitable(value: Found) -> Found:
+    """The value. Raises if it is one that must be awaited, and so no answer yet."""
+    if type(value) in _PLAIN:
+        return value
+    if inspect.isawaitable(value):
+        if inspect.iscoroutine(value):
+            value.close()
+        raise TypeError(f"it returned a {type(value).__name__}, which nobody awaits; return the value itself")
+    return value
+
+
 def hanging() -> list[str]:
     """What a run that doesn't end is waiting for, one line for each call."""
     innermost = list({call.task or call.thread: call for call in list(IN_PROGRESS)}.values())
@@ -241,3 +313,53 @@ def _is_own(frame: FrameType) -> bool:
     """Whether a frame is neither of the framework nor of Python's library."""
     top = frame.f_globals.get("__name__", "").partition(".")[0]
     return top not in _OURS and top not in sys.stdlib_module_names
+
+
+class _DaemonThreads(ThreadPoolExecutor):
+    """Grows where no thread is idle. A ThreadPoolExecutor by name, because event loops accept nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self._idle: list[SimpleQueue[Callable[[], None]]] = []
+
+    def submit(self, fn: Callable[Given, Found], /, *args: Given.args, **kwargs: Given.kwargs) -> Future[Found]:
+        future: Future[Found] = Future()
+
+        def job() -> None:
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(fn(*args, **kwargs))
+                except StopIteration as error:  # a future can't carry it
+                    future.set_exception(RuntimeError(f"raised {in_words(error)}"))
+                except BaseException as error:
+                    future.set_exception(error)
+
+        def serve(jobs: SimpleQueue[Callable[[], None]]) -> None:
+            while True:
+                jobs.get()()
+                self._idle.append(jobs)
+
+        try:
+            jobs = self._idle.pop()
+        except IndexError:
+            jobs = SimpleQueue()
+            threading.Thread(target=serve, args=(jobs,), name="agentfw-call", daemon=True).start()
+        jobs.put(job)
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Does nothing: the threads also serve the next event loop."""
+
+
+_THREADS = _DaemonThreads()
+
+
+async def in_thread(function: Callable[Given, Found], /, *args: Given.args, **kwargs: Given.kwargs) -> Found:
+    """Like `asyncio.to_thread`, in a daemon thread."""
+    work = partial(contextvars.copy_context().run, function, *args, **kwargs)
+    return await asyncio.get_running_loop().run_in_executor(_THREADS, work)
+
+
+def use_daemon_threads() -> None:
+    """Let `asyncio.to_thread` in this event loop use them, too."""
+    asyncio.get_running_loop().set_default_executor(_THREADS)

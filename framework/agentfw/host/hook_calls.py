@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 from pluggy import HookCaller, HookImpl, PluginManager, PluginValidationError
 
 from .. import hookspecs
-from ..boundary.coroutines import not_awaitable
-from ..boundary.guard import PluginCall
+from ..boundary.guard import PluginCall, not_awaitable
 from ..episode import Episode
 from ..errors import AgentfwError, PluginError, UnknownNameError, in_words, is_failure, one_line
 from ..hookspecs import DECIDING_HOOKS, LIFECYCLE_HOOKS
@@ -109,8 +108,9 @@ class HookManager(PluginManager):
             if owner.silenced:
                 continue
             try:
+                values = _given(implementation, arguments)
                 with PluginCall(owner.title, f"{hook}()", owner.fix):
-                    answer: object = not_awaitable(implementation.function(*_given(implementation, arguments)))
+                    answer: object = not_awaitable(implementation.function(*values))
             except BaseException as error:
                 if not is_failure(error):
                     raise

@@ -22,7 +22,7 @@ from numbers import Real
 from types import SimpleNamespace
 from typing import Any
 
-from ..boundary.coroutines import in_thread
+from ..boundary.guard import in_thread
 from ..episode import Episode, Message
 from ..scores import RewardModel, Score
 

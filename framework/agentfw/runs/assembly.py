@@ -13,7 +13,6 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..boundary.coroutines import in_thread, use_daemon_threads
 from ..boundary.crossing import (
     Guarded,
     GuardedEnvironment,
@@ -26,6 +25,7 @@ from ..boundary.crossing import (
     timed,
     traced,
 )
+from ..boundary.guard import in_thread, use_daemon_threads
 from ..engine import Engine, make_engine
 from ..environment import Environment
 from ..episode import Episode, Task, Turn

@@ -20,8 +20,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..boundary.calls import Call as Crossing
 from ..boundary.crossing import Layer, layered
+from ..boundary.forms import Call as Crossing
 from ..episode import Call, Episode, Event, Task, Turn, Usage
 from ..errors import AgentfwError, BudgetSpentError, PluginError, QuotaEndedError, UsageError
 from ..host.hook_calls import HookManager
@@ -99,6 +99,8 @@ class Spending:
 
     def _over(self) -> BudgetSpentError | None:
         """Why nothing else may be asked, if a limit is reached or can't be kept."""
+        if self.budget.tokens is None and self.budget.money is None:
+            return None
         spent = self.policy + self.judges
         for name, limit, amount, form in (
             ("tokens", self.budget.tokens, spent.tokens, "{:,} of {:,}"),
@@ -313,7 +315,7 @@ class _DecidedRequests(Layer):
         self, request: Request, generations: Sequence[Generation], said: list[str], models: list[str], *, spent: bool
     ) -> None:
         """Tell what a request took, which is estimated where nobody has counted it."""
-        usage, policy = Usage.total(one.usage for one in generations), self._innermost
+        usage, policy = Usage.total([one.usage for one in generations]), self._innermost
         counted = bool(generations) and usage.tokens is not None
         repeated = bool(generations) and all(one.repeated for one in generations)
         unread = policy.is_program or not request.messages  # it has no tokens, or no conversation

@@ -28,7 +28,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from ..boundary.coroutines import use_daemon_threads
+from ..boundary.guard import use_daemon_threads
 from ..boundary.settings_input import nested
 from ..episode import Episode
 from ..errors import AgentfwError, UsageError

@@ -32,6 +32,8 @@ class Hearing:
         self, memories: Sequence[GuardedMemory], journal: Journal, run: str, lines: Iterable[dict[str, Any]]
     ) -> None:
         self._memories, self._journal, self._run = memories, journal, run
+        self.hears = any(memory.overrides("hear") for memory in memories)
+        """Whether any memory learns from what users say. If not, nothing is to be taken."""
         self._heard = set[str]()
         # The last session of each user that nothing is learned from, because they were forgotten after it began.
         self.forgotten = dict[str, int]()
@@ -48,19 +50,12 @@ class Hearing:
         self.failed = set[str]()  # users who said something that a memory couldn't hear
         self._problem = ""  # what was told last, so that it is told once
 
-    @property
-    def hears(self) -> bool:
-        """Whether any memory learns from what users say."""
-        return any(memory.overrides("hear") for memory in self._memories)
-
     def waiting(self, user: str | None = None) -> int:
         """Number of sayings that were not heard yet, of one user or of all."""
         return sum(len(line) for whose, line in self._waiting.items() if user in (None, whose))
 
     def take(self, episode: Episode, first: int | None = None) -> None:
         """Let the memories hear what is new in a session, or all from the event `first` on."""
-        if not self.hears:
-            return
         first = self._taken.get(episode.id, 0) if first is None else first
         self._taken[episode.id] = len(episode.events)
         for saying in sayings(episode, self._run, episode.events[first:]):

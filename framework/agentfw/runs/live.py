@@ -182,6 +182,8 @@ class LiveRun:
             decisions.run = self.info
             self._tracking = Tracking(self.info, self.assembly.trackers, notes)
             self._observer = combined_observer(HookCalls(self.info, decisions.hooks), self._tracking)
+            # Trackers are told of whole episodes.
+            self._watch = self._observer.turned if decisions.hooks.implementations("agentfw_turn") else None
             self._streams = Streams(self.folder.path)
             open_journal: Callable[[Path], Journal] = Journal.open if self.keeps else NoJournal
             paths = [self.folder.path / f"{name}.jsonl" for name in (_TURNS, "episodes", "metrics", _HEARD)]
@@ -248,7 +250,8 @@ class LiveRun:
         if any((event.kind, event.name) == ("session", "forgotten") for event in episode.events):
             # Of what another process was told, this session alone may know.
             self.hearing.forget_until(episode.task.user, episode.task.index)
-        self.hearing.take(episode, len(episode.events))
+        if self.hearing.hears:
+            self.hearing.take(episode, len(episode.events))
         return session
 
     def _restored(self, episode: Episode) -> Session:
@@ -271,12 +274,13 @@ class LiveRun:
 
     async def keep(self, session: Session) -> None:
         """Write what is new in a session to disk."""
-        until = lengths(session.episode)
         with self._journalled(session):
-            await self._turns.commit(session.news().to_record())
+            news, until = session.news(), session.in_news
+            await self._turns.commit(news.to_record())
         with self._journalled(session):  # what was written before it, too
             self._on_disk[session.name] = until
-            self.hearing.take(session.episode)
+            if self.hearing.hears:
+                self.hearing.take(session.episode)
 
     @property
     def failure(self) -> StorageError | None:
@@ -413,8 +417,8 @@ class LiveRun:
 
     def _session(self, task: Task, tools: Sequence[Tool] = ()) -> Session:
         policy = self.assembly.surrounded(self.assembly.policy)
-        sampling, turned = self.assembly.spec.sampling.sampling(task.seed), self._observer.turned
-        return self.assembly.session(task, policy, sampling, turned, write=self.write, tools=tools)
+        sampling = self.assembly.spec.sampling.sampling(task.seed)
+        return self.assembly.session(task, policy, sampling, self._watch, write=self.write, tools=tools)
 
     async def _take(self, episode: Episode) -> float:
         # One after the other: memories learn in the order of the metrics, also when the run is opened again.
@@ -447,8 +451,9 @@ class LiveRun:
         self._play.concluded, self.ended = set(left.rewards), left.ended
         self._last = max(left.last, *self.hearing.forgotten.values(), -1)
         self.assembly.spending.count(*left.usage)
-        for episode in sorted((*left.going_on.values(), *left.unheard), key=lambda one: one.task.index):
-            self.hearing.take(episode)
+        if self.hearing.hears:
+            for episode in sorted((*left.going_on.values(), *left.unheard), key=lambda one: one.task.index):
+                self.hearing.take(episode)
         self.hearing.recovered(left.ended_episodes)
         for episode, reward in left.learned:
             await self._learn(episode, reward)

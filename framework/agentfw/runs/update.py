@@ -18,8 +18,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..boundary.calls import KINDS_OF_CALLS, Call
+from ..boundary.calls import KINDS_OF_CALLS
 from ..boundary.crossing import GuardedLearner, GuardedOptimizer, GuardedPolicy, Layer
+from ..boundary.forms import Call
 from ..engine import Engine, EngineSettings, Plain, Remote, Resources, make_engine
 from ..episode import Episode, Turn
 from ..errors import AgentfwError, PluginError, UsageError

@@ -32,7 +32,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from ..boundary.coroutines import as_coroutine
+from ..boundary.guard import as_coroutine
 from ..episode import Call, Episode, Event, Measure, Message, Task, Turn
 from ..errors import AgentfwError, in_words
 from ..learner import Learner

@@ -19,8 +19,8 @@ from math import inf
 from typing import Any
 
 from ..agent import Agent, Decision
-from ..boundary.coroutines import not_awaitable
 from ..boundary.crossing import Layer
+from ..boundary.guard import not_awaitable
 from ..boundary.secrets import struck
 from ..environment import Environment
 from ..episode import Episode, Event, Intervention, Measure, Observation, Task, Turn

@@ -101,8 +101,12 @@ class _Exchange:
 class Session:
     """One episode in progress. Several requests can be in flight at once."""
 
+    name: str
+    """The name that it was given by whoever leads it."""
     episode: Episode
     """The record so far."""
+    in_news: tuple[int, int, int, int]
+    """How much of the episode was in its news so far: its `lengths` at the last call of `news`."""
 
     def __init__(
         self,
@@ -129,6 +133,7 @@ class Session:
         `write` is called before the policy is asked, so that a kill doesn't lose the question, and when an answer was
         cut off. `record` makes what is recorded of its news.
         """
+        self.name = task.query
         self.policy, self.builder = policy, TurnBuilder(tools, memories, recall)
         self.sampling, self.sampling_wins = sampling or Sampling(), sampling_wins
         self.max_turns, self.write, self._sole_user = max_turns, write, sole_user
@@ -141,13 +146,8 @@ class Session:
         self.in_flight = self._begun = 0  # requests that are being answered, and answers that were begun
         self.unfinished: list[Unfinished] = []
         """The answers that the policy is giving."""
-        self._tree, self._taken = MessageTree(), (0, 0, 0, 0)
+        self._tree, self.in_news = MessageTree(), (0, 0, 0, 0)
         self._given, self._goes_on, self._joining = self.builder.tools, False, asyncio.Lock()
-
-    @property
-    def name(self) -> str:
-        """The name that it was given by whoever leads it."""
-        return self.episode.task.query
 
     @property
     def over(self) -> bool:
@@ -279,11 +279,12 @@ class Session:
         return replace(reply, text=told + reply.text) if told else reply
 
     async def _turn(self, path: Sequence[Node], asked: _Exchange, actions: tuple[Action, ...]) -> tuple[Reply, Node]:
-        wished, last, new, started = asked.request, path[-1], after_answer(path), self.now
+        wished, last, started = asked.request, path[-1], self.now
+        new, messages = after_answer(path), shown_messages(path)
         self._recorder.offer(actions)
         request = replace(
             wished,
-            messages=shown_messages(path),
+            messages=messages,
             actions=actions,
             sampling=sampling_for(
                 wished.sampling, self.sampling, run_wins=self.sampling_wins, task=wished.task, asked=last.asked
@@ -295,7 +296,7 @@ class Session:
             stop=() if actions else wished.stop,  # in a call, it would cut the arguments
         )
         last.asked += 1
-        pieces = StreamedText([action.name for action in actions], wished.stop)
+        pieces = None if asked.tell is None else StreamedText([action.name for action in actions], wished.stop)
         if self.write is not None:
             self.write(self)
         self._begun += 1
@@ -310,11 +311,13 @@ class Session:
             self._note_failed("the model's server broke off its answer", at=given.at, seconds=took, status=502)
         if asked.forwarded is not None:
             return replace(reply, passed=passed), answer
-        if asked.tell is not None and (rest := pieces.rest(reply.text)):
+        if asked.tell is not None and pieces is not None and (rest := pieces.rest(reply.text)):
             asked.tell(rest)
         return reply, answer
 
-    async def _generated(self, request: Request, answer: Unfinished, asked: _Exchange, pieces: StreamedText) -> Passed:
+    async def _generated(
+        self, request: Request, answer: Unfinished, asked: _Exchange, pieces: StreamedText | None
+    ) -> Passed:
         """Ask the policy. What was told of an answer that doesn't come to its end stays in the record."""
         self.unfinished.append(answer)
 
@@ -325,7 +328,7 @@ class Session:
 
         def note(piece: str) -> None:
             hear(piece)
-            if asked.tell is not None and (sure := pieces.take(piece)):
+            if asked.tell is not None and pieces is not None and (sure := pieces.take(piece)):
                 asked.tell(sure)
 
         try:
@@ -355,14 +358,14 @@ class Session:
     def _record(
         self, path: Sequence[Node], request: Request, generation: Generation, given: Unfinished, stop: Sequence[str]
     ) -> tuple[Reply, Node]:
-        names = {action.name for action in request.actions}
+        names, ended = {action.name for action in request.actions}, self.now
         answer = self.builder.read(generation, request.sampling, names, f"call_{len(self.episode.turns)}_", stop=stop)
         turn = self._recorder.add(
             generation,
             answer,
             given.shown,
             given.started,
-            self.now,
+            ended,
             stop=stop,
             max_tokens=request.sampling.max_tokens,
             at=given.at,
@@ -506,10 +509,10 @@ class Session:
 
     def news(self) -> Episode:
         """What was added since the last call. An episode is the sum of its news (see `extended`)."""
-        news = news_since(self.episode, self._taken)
+        news = news_since(self.episode, self.in_news)
         if self._recorded is not None:
             news = self._recorded(news)
-        self._taken = lengths(self.episode)
+        self.in_news = lengths(self.episode)
         return news
 
     def restore(self, episode: Episode) -> None:
@@ -518,7 +521,7 @@ class Session:
         self._goes_on = True
         self._began = time.monotonic() - max([0.0, *(event.time for event in episode.events)])
         self._tree.restore(episode)
-        self._taken = lengths(episode)
+        self.in_news = lengths(episode)
 
 
 class SessionEnvironment(Environment):

@@ -12,7 +12,7 @@ import math
 import secrets
 import time
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,7 +27,7 @@ from agentfw.turns.session import Reply
 from ..protocols import About, BadRequest, Body, ChatRequest, Protocol, protocols
 from ..protocols.chat import read_chat, recorded
 from ..view.index_rows import PART_OF
-from .handling import CHAT, Caller, Callers, HungUp, Writing, body_of, caller_of, problem_of_error, until_gone
+from .handling import CHAT, Caller, Callers, Counts, HungUp, Streaming, Writing, body_of, caller_of, problem_of_error
 from .learning.learning import Learning
 from .profiles import Sent, Told, told_by
 from .sessions.session_finder import SESSION_NAME, SessionFinder
@@ -211,10 +211,7 @@ class AnswerInProgress:
         self._answers, self.session, self._caller = answers, session, caller
         self.route, self._instead, self._told = route, instead, told
         self._can_stop, self._started = True, time.monotonic()
-        self.hung_up, self.seconds = False, 0.0
-        """Whether nobody waited for its end, and how long it took."""
-        self.seconds_to_first: float | None = None
-        """How long the first piece took, if it is streamed."""
+        self._seconds_to_first: float | None = None  # how long the first piece took, if it is streamed
         self.pieces: asyncio.Queue[str | bytes | None] = asyncio.Queue()
         """The pieces of a streamed answer, or its lines if it is passed on; None is the end."""
         self.headers: dict[str, str] = {}
@@ -244,7 +241,6 @@ class AnswerInProgress:
                 finally:
                     self._can_stop = False
         except asyncio.CancelledError:
-            self.hung_up = True
             session.note("session", "hung_up")
             await finder.keep(session)
             raise HungUp from None
@@ -301,19 +297,20 @@ class AnswerInProgress:
     @property
     def _begun(self) -> bool:
         """Whether something of the answer was sent on, which can't be taken back."""
-        return self.seconds_to_first is not None or bool(self.headers)
+        return self._seconds_to_first is not None or bool(self.headers)
 
     def _tell(self, piece: str | bytes) -> None:
-        if self.seconds_to_first is None:
-            self.seconds_to_first = time.monotonic() - self._started
+        if self._seconds_to_first is None:
+            self._seconds_to_first = time.monotonic() - self._started
         self.pieces.put_nowait(piece)
 
     def _done(self, task: asyncio.Task[Reply]) -> None:
-        self.seconds = time.monotonic() - self._started
+        seconds = time.monotonic() - self._started
         self.pieces.put_nowait(None)
         if not task.cancelled():
             task.exception()  # whoever asked may be gone, and an exception that nobody looks at is printed
-        self._answers.count(self)
+        if self._answers.counts is not None:
+            self._answers.counts.answer(task, seconds, self._seconds_to_first)
 
 
 class Answers:
@@ -326,13 +323,10 @@ class Answers:
         *,
         learning: Learning | None = None,
         variants: VariantFile | None = None,
+        counts: Counts | None = None,
     ) -> None:
         self.finder, self.models, self.callers, self.line = finder, models, callers, line
-        self.learning, self._variants = learning, variants
-        self.count: Callable[[AnswerInProgress], object] = lambda answer: None
-        """Called with each answer that is over."""
-        self.count_masked: Callable[[Mapping[str, int]], object] = lambda counts: None
-        """Called with the secrets that were masked in a request."""
+        self.learning, self._variants, self.counts = learning, variants, counts
         self._noted: dict[str, tuple[float, str]] = {}
         """When the comparison began whose variant was noted last in a session, and that variant."""
         self._requests: dict[asyncio.Task[None], tuple[Session, list[AnswerInProgress]]] = {}
@@ -344,10 +338,13 @@ class Answers:
         model = self.models.find(body.name("model"), protocol.name)
         route = await self.models.route(protocol, given, body, request, model)
         told = told_by(Sent(request.headers, given.values, route.asked))
-        self.count_masked(told.masked)
+        if told.masked and self.counts is not None:
+            self.counts.masked(told.masked)
         name = request.path_params.get("session") or request.headers.get("x-agentfw-session", "") or told.session
         caller = await self._caller(protocol, request, body, route, told, name)
-        comparison, variant = None if self._variants is None else self._variants.read(), Variant()
+        comparison, variant = None, Variant()
+        if self._variants is not None and self._variants.path.exists():
+            comparison = self._variants.read()
         if comparison is not None and not route.asked.plain:
             said = next((one.content for one in route.asked.messages if one.role == "user"), "")
             variant = comparison.of(caller.user or f"session {name or said}", caller.space)
@@ -385,10 +382,9 @@ class Answers:
             self._requests[attending] = session, answers
             attending.add_done_callback(self._requests.pop)
         about = About(f"{headers['x-agentfw-session']}-{secrets.token_hex(4)}", int(time.time()), route.asked.model)
-        write = partial(Writing, protocol, body, about)
         try:
             if route.asked.stream:
-                return await self._streamed(answers[0], write, headers)
+                return await self._streamed(answers[0], partial(Streaming, protocol, body, about), headers)
             replies = [await answer.reply() for answer in answers]
         finally:
             request.state.native = answers[0].route.spoken is protocol
@@ -396,7 +392,8 @@ class Answers:
         if self.learning is not None:
             headers["x-agentfw-version"] = replies[0].turn.version
         route = answers[0].route
-        return write(route.asked, route.spoken).whole(replies, {**headers, **self._answered_by(route)})
+        headers |= self._answered_by(route)
+        return Writing(protocol, body, about, route.asked, route.spoken).whole(replies, headers)
 
     async def _caller(
         self, protocol: Protocol, request: Request, body: Body, route: ModelRoute, told: Told, name: str
@@ -409,7 +406,8 @@ class Answers:
         await self.callers.count(caller)
         if not request.state.needs_key:
             caller = self.finder.asking(caller, name)
-        return caller if caller.user else caller.named("", told.user)  # whoever has this device
+        # Whoever has this device, if nothing else says who it is.
+        return caller.named("", told.user) if told.user and not caller.user else caller
 
     async def _session(self, request: Request, caller: Caller, name: str, told: Told, asked: ChatRequest) -> Session:
         """The session that a request belongs to, which is a part of another one if a sub-agent asks."""
@@ -453,7 +451,7 @@ class Answers:
     async def _streamed(
         self,
         answer: AnswerInProgress,
-        write: Callable[[ChatRequest, Protocol | None], Writing],
+        write: Callable[[ChatRequest, Protocol | None], Streaming],
         headers: dict[str, str],
     ) -> Response:
         first = await answer.pieces.get()
@@ -495,6 +493,11 @@ class Answers:
             for answer in (answer for task in late for answer in left[task]):
                 answer.give_up()
             await asyncio.wait(left)
+
+
+async def until_gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 class Line:

@@ -45,13 +45,10 @@ class Gateway:
     ) -> None:
         """With `spans`, agents can send theirs here."""
         self.answers, self.finder, self.learning = answers, answers.finder, answers.learning
-        if health is not None:
-            answers.count, answers.count_masked = health.count_answer, health.count_masked
         endpoints, routes = Endpoints(answers), list[Route]()
 
         def serve(what: str, paths: Sequence[str], handler: Handler, *methods: str, **guards: Any) -> None:
-            count = None if health is None else health.count_request
-            served = guarded(what, handler, answers.callers, count, **guards)
+            served = guarded(what, handler, answers.callers, answers.counts, **guards)
             routes.extend(Route(path, served, methods=methods or ["POST"]) for path in paths)
 
         for protocol in protocols().values():  # first, because routes are tried in turn

@@ -23,8 +23,8 @@ from agentfw.request import Forwarded
 
 from ..protocols import BadRequest, Body, Protocol
 from ..protocols.chat import read_chat, recorded
-from .answering import Answers, Model, query_of
-from .handling import body_of, bytes_of, caller_of, json_answer, until_gone
+from .answering import Answers, Model, query_of, until_gone
+from .handling import body_of, bytes_of, caller_of, json_answer
 
 _LISTING = 10.0  # seconds for a server's list of models
 _OF_KEYS = {

@@ -1,4 +1,4 @@
-"""What the handlers of the gateway share: who asks, bodies of requests, answers, and errors.
+"""What the handlers of the gateway share: who asks, bodies of requests, answers and errors, and what is counted.
 
 Without keys, whoever can log in on this machine is served, as the one who runs the gateway; web pages and other
 machines are not. With keys, who has the gateway's own key (the operator) may see everything, and who has a key of the
@@ -8,6 +8,7 @@ Names are compared exactly as they are, character by character. None is normalis
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import logging
@@ -31,6 +32,7 @@ from ..protocols.protocol import problem_of, read_body
 from .keys import Key, Keys
 
 with needing("the gateway", "web"):
+    from prometheus_client import CollectorRegistry, Counter, Histogram
     from starlette.requests import ClientDisconnect, Request
     from starlette.responses import Response
 
@@ -52,6 +54,7 @@ _STATUS: tuple[tuple[type[AgentfwError], int, str], ...] = (
     (AgentfwError, 400, ""),
 )
 """What an error is answered, by the first kind that it is. What is refused with 4xx would fail again."""
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +65,8 @@ class Caller:
     """The user whom the request is of. Empty if it names none."""
     key: Key | None = None
     """The key of the file that it came with. None for the operator."""
-
-    @property
-    def space(self) -> str:
-        """What the names of its sessions begin with in the record."""
-        return f"{self.key.name}:" if self.key is not None else ""
+    space: str = ""
+    """What the names of its sessions begin with in the record: those of a key with its name."""
 
     def named(self, user: str, hint: str = "") -> Caller:
         """The caller of a request that names this user. A hint counts where nothing else says who the user is."""
@@ -120,7 +120,7 @@ class Callers:
         if key is None:
             where = "the gateway's key, in x-agentfw-key," if self._own_header else "the key"
             raise BadRequest(f"{where} is missing or wrong", 401, code="invalid_api_key")
-        return Caller(f"{key.name}:", key=key)
+        return Caller(f"{key.name}:", key=key, space=f"{key.name}:")
 
     def is_operator(self, given: str) -> bool:
         right = [secrets.compare_digest(given.encode(), key.encode()) for key in self.operators]  # each, in equal time
@@ -211,11 +211,6 @@ class HungUp(Exception):
     """Nobody waits for this answer any more."""
 
 
-async def until_gone(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-
-
 def json_answer(content: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     # In ASCII: a model can write lone surrogates, which UTF-8 can't encode.
     return Response(json.dumps(content), status, headers, media_type="application/json")
@@ -255,11 +250,57 @@ def problem_of_error(error: AgentfwError) -> BadRequest:
     return problem
 
 
+class Counts:
+    """What was asked and answered, as figures for Prometheus. No label of a figure names a user, a key or a session."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def counter(name: str, words: str, *labels: str) -> Counter:
+            return Counter(f"agentfw_{name}", words, labels, registry=registry)
+
+        def histogram(name: str, words: str, *labels: str) -> Histogram:
+            return Histogram(f"agentfw_{name}_seconds", words, labels, buckets=_SECONDS, registry=registry)
+
+        self._requests = counter(
+            "requests", "Requests, by what was asked and the status of the answer", "what", "status"
+        )
+        self._until = histogram("request", "Time until an answer or a stream begins, by what was asked", "what")
+        self._answers = counter("answers", "Answers of the policy, by how they ended", "end")
+        self._answer = histogram("answer", "Time that a complete answer of the policy takes, with its wait in the line")
+        self._first = histogram("first_piece", "Time until the first piece of a streamed answer")
+        self._masked = counter("masked", "Secrets in what users typed, which no memory hears, by kind", "kind")
+        self._tokens = counter("tokens", "Tokens of complete answers, where the policy tells their number", "kind")
+
+    def request(self, what: str, status: int, seconds: float) -> None:
+        self._requests.labels(what, str(status)).inc()
+        self._until.labels(what).observe(seconds)
+
+    def masked(self, counts: Mapping[str, int]) -> None:
+        for kind, count in counts.items():
+            self._masked.labels(kind).inc(count)
+
+    def answer(self, task: asyncio.Task[Reply], seconds: float, to_first: float | None) -> None:
+        """Count an answer that is over. `to_first` is how long the first piece took, if it was streamed."""
+        if to_first is not None:
+            self._first.observe(to_first)
+        failure = None if task.cancelled() else task.exception()
+        if task.cancelled() or isinstance(failure, HungUp):
+            self._answers.labels("hung_up").inc()
+        elif failure is not None:
+            self._answers.labels("failed" if isinstance(failure, AgentfwError) else "refused").inc()
+        else:
+            usage, count = task.result().turn.usage, task.result().turn.count
+            self._answers.labels("complete").inc()
+            self._answer.observe(seconds)
+            self._tokens.labels("prompt").inc(usage.prompt or 0)
+            self._tokens.labels("cached").inc(usage.cached or 0)
+            self._tokens.labels("sampled").inc(count if usage.sampled is None else usage.sampled)
+
+
 def guarded(
     what: str,
     handler: Handler,
     callers: Callers,
-    count: Callable[[str, int, float], object] | None,
+    counts: Counts | None,
     protocol: Protocol | None = None,
     *,
     needs_key: bool = True,
@@ -294,8 +335,8 @@ def guarded(
         began = time.perf_counter()
         answer = await handled(request)
         status, seconds = answer.status_code, time.perf_counter() - began
-        if count is not None:
-            count(what, status, seconds)
+        if counts is not None:
+            counts.request(what, status, seconds)
         if logger.isEnabledFor(logging.INFO):
             client = getattr(getattr(request.state, "caller", None), "client", "")
             figures = {"what": what, "status": status, "seconds": round(seconds, 4)}
@@ -306,33 +347,45 @@ def guarded(
     return counted
 
 
+@dataclass
 class Writing:
     """Writes an answer in the protocol of its request.
 
     It is that of a policy that samples by itself, or that of a server, which is passed on as it is or translated.
     """
 
-    def __init__(
-        self, protocol: Protocol, body: Body, about: About, asked: ChatRequest, spoken: Protocol | None
-    ) -> None:
-        """`spoken` is the protocol of the server that answers, if the request was passed on to one."""
-        self.protocol, self._body, self._asked, self._about = protocol, body, asked, about
-        self._spoken, self._native = spoken or protocol, spoken is protocol
-        self._reader, self._writer = self._spoken.reader(), protocol.writer(body)
-        self._begun = self._broken = False
+    protocol: Protocol
+    body: Body
+    about: About
+    asked: ChatRequest
+    spoken: Protocol | None
+    """The protocol of the server that answers, if the request was passed on to one."""
 
     def whole(self, replies: Sequence[Reply], headers: Mapping[str, str]) -> Response:
         if (passed := replies[0].passed) is None:
             for reply in replies:
                 self._check(reply)
-            completion = write_completion(replies, self._asked, self._about)
-            return json_answer(self.protocol.write_answer(completion, self._body), headers=headers)
+            completion = write_completion(replies, self.asked, self.about)
+            return json_answer(self.protocol.write_answer(completion, self.body), headers=headers)
         headers = {**passed.headers, **headers}
-        if self._native:
+        if self.spoken is None or self.spoken is self.protocol:
             return Response(passed.content, passed.status, headers)
         headers.pop("content-type", None)
-        completion = headed(self._spoken.read_answer(json.loads(passed.content)), "chat.completion", self._about)
-        return json_answer(self.protocol.write_answer(completion, self._body), headers=headers)
+        completion = headed(self.spoken.read_answer(json.loads(passed.content)), "chat.completion", self.about)
+        return json_answer(self.protocol.write_answer(completion, self.body), headers=headers)
+
+    def _check(self, reply: Reply) -> None:
+        if self.asked.must_call and not reply.calls:
+            raise BadRequest("the answer has no call, which tool_choice requires", 500, code="no_call_made")
+
+
+@dataclass
+class Streaming(Writing):
+    """Writes an answer piece by piece, unless its server gives it as a whole."""
+
+    def __post_init__(self) -> None:
+        self._reader, self._writer = (self.spoken or self.protocol).reader(), self.protocol.writer(self.body)
+        self._native, self._begun, self._broken = self.spoken is self.protocol, False, False
 
     def piece(self, piece: str | bytes) -> Iterator[bytes]:
         """The events of the next piece of the policy's text, or of the next line of a server's stream."""
@@ -356,7 +409,7 @@ class Writing:
             except BadRequest as problem:
                 yield self.protocol.error_event(problem)
                 return
-            yield from self._written([*self._start(), *last_chunks(reply, self._asked)])
+            yield from self._written([*self._start(), *last_chunks(reply, self.asked)])
         elif self._native or self._broken:
             return
         yield from self._writer.end()
@@ -368,8 +421,4 @@ class Writing:
 
     def _written(self, chunks: Iterable[dict[str, Any]]) -> Iterator[bytes]:
         for chunk in chunks:
-            yield from self._writer.take(headed(chunk, "chat.completion.chunk", self._about))
-
-    def _check(self, reply: Reply) -> None:
-        if self._asked.must_call and not reply.calls:
-            raise BadRequest("the answer has no call, which tool_choice requires", 500, code="no_call_made")
+            yield from self._writer.take(headed(chunk, "chat.completion.chunk", self.about))

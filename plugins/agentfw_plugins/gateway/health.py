@@ -8,31 +8,28 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from agentfw.boundary.gate import needing
-from agentfw.errors import AgentfwError
 from agentfw.runs import LiveRun
 
 from ..protocols import BadRequest
 from .usage import SpentFigures, ledger_of
 
 with needing("the gateway", "web"):
-    from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+    from prometheus_client import CollectorRegistry, Gauge, generate_latest
     from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from .handling import CHAT, error_answer, json_answer, logger
+    from .handling import CHAT, Counts, error_answer, json_answer, logger
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from .answering import AnswerInProgress, Line
-
-_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+    from .answering import Line
 
 
 class Front:
@@ -60,12 +57,6 @@ class Health:
         def gauge(name: str, words: str, value: Callable[[], float]) -> None:
             Gauge(f"agentfw_{name}", words, registry=self._all).set_function(value)
 
-        def counter(name: str, words: str, *labels: str) -> Counter:
-            return Counter(f"agentfw_{name}", words, labels, registry=self._all)
-
-        def histogram(name: str, words: str, *labels: str) -> Histogram:
-            return Histogram(f"agentfw_{name}_seconds", words, labels, buckets=_SECONDS, registry=self._all)
-
         gauge("sessions", "Sessions in progress", lambda: len(live.sessions))
         gauge("answers_in_progress", "Answers that the policy is giving", line.served.total)
         gauge("places", "Maximum number of answers at once", lambda: line.at_once)
@@ -73,15 +64,7 @@ class Health:
         gauge("sayings_waiting", "Messages of users that no memory has heard yet", live.hearing.waiting)
         gauge("ready", "1 if the gateway takes requests", lambda: not self.hindrance)
         self._all.register(SpentFigures(ledger_of(live)))
-        self._requests = counter(
-            "requests", "Requests, by what was asked and the status of the answer", "what", "status"
-        )
-        self._until = histogram("request", "Time until an answer or a stream begins, by what was asked", "what")
-        self._answers = counter("answers", "Answers of the policy, by how they ended", "end")
-        self._answer = histogram("answer", "Time that a complete answer of the policy takes, with its wait in the line")
-        self._first = histogram("first_piece", "Time until the first piece of a streamed answer")
-        self._masked = counter("masked", "Secrets in what users typed, which no memory hears, by kind", "kind")
-        self._tokens = counter("tokens", "Tokens of complete answers, where the policy tells their number", "kind")
+        self.counts = Counts(self._all)
 
     @property
     def hindrance(self) -> str:
@@ -98,29 +81,6 @@ class Health:
         if request.state.caller.key is not None:
             raise BadRequest("only the operator's key may read this", 403, code="operators_only")
         return Response(generate_latest(self._all), media_type=CONTENT_TYPE_PLAIN_0_0_4)
-
-    def count_masked(self, counts: Mapping[str, int]) -> None:
-        for kind, count in counts.items():
-            self._masked.labels(kind).inc(count)
-
-    def count_request(self, what: str, status: int, seconds: float) -> None:
-        self._requests.labels(what, str(status)).inc()
-        self._until.labels(what).observe(seconds)
-
-    def count_answer(self, answer: AnswerInProgress) -> None:
-        if answer.seconds_to_first is not None:
-            self._first.observe(answer.seconds_to_first)
-        if answer.hung_up or answer.task.cancelled():
-            self._answers.labels("hung_up").inc()
-        elif (failure := answer.task.exception()) is not None:
-            self._answers.labels("failed" if isinstance(failure, AgentfwError) else "refused").inc()
-        else:
-            usage, count = answer.task.result().turn.usage, answer.task.result().turn.count
-            self._answers.labels("complete").inc()
-            self._answer.observe(answer.seconds)
-            self._tokens.labels("prompt").inc(usage.prompt or 0)
-            self._tokens.labels("cached").inc(usage.cached or 0)
-            self._tokens.labels("sampled").inc(count if usage.sampled is None else usage.sampled)
 
 
 class _Lines(logging.Formatter):

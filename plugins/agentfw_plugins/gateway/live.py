@@ -261,7 +261,7 @@ async def gateway_of(
     callers = Callers(limits.keys, keys, own_header=limits.upstream_key == "callers")
     variants = VariantFile(live.folder.path.parent / VARIANTS)
     models = served_models(live, limits.models, limits.upstream_key)
-    answers = Answers(finder, models, callers, line, learning=learning, variants=variants)
+    answers = Answers(finder, models, callers, line, learning=learning, variants=variants, counts=health.counts)
     page = Page(finder, Logins(callers, limits.hosts, limits.once))
     gateway = Gateway(answers, page=page, health=health, spans=Spans(live.folder.path))
 

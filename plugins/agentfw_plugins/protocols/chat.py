@@ -282,7 +282,7 @@ def read_chat(body: Body, *, follows_schemas: bool = False) -> ChatRequest:
         stream=body.flag("stream"),
         user=user,
         answers=body.whole("n", 1, _MOST_ANSWERS) or 1,
-        schema=_schema(body),
+        schema=_schema(body.inner("response_format")) if "response_format" in body else None,
         must_call=choice == "required" or isinstance(choice, dict),
         with_usage=options.flag("include_usage"),
         with_tokens=body.flag("return_token_ids"),
@@ -297,11 +297,8 @@ def read_chat(body: Body, *, follows_schemas: bool = False) -> ChatRequest:
     return asked
 
 
-def _schema(body: Body) -> Mapping[str, Any] | None:
+def _schema(form: Body) -> Mapping[str, Any] | None:
     """The schema of the answer. None if it is text."""
-    if "response_format" not in body:
-        return None
-    form = body.inner("response_format")
     kind = form.text("type")
     if kind == "json_object":
         return {"type": "object"}

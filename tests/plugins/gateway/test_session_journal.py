@@ -18,9 +18,8 @@ pytest.importorskip("sqlalchemy")
 
 from agentfw_plugins.gateway.learning.shared_versions import SharedVersionFile
 from agentfw_plugins.gateway.sessions import session_store
-from agentfw_plugins.gateway.sessions.copied_sessions import copied
 from agentfw_plugins.gateway.sessions.session_database import LEARNING
-from agentfw_plugins.gateway.sessions.session_store import Chosen, SessionJournal, SessionStore
+from agentfw_plugins.gateway.sessions.session_store import Chosen, SessionJournal, SessionStore, copied
 from agentfw_plugins.rewards.measured import feedback_of
 
 

@@ -40,7 +40,8 @@ class Journal:
         self.path, self._handle, self._size, self._torn = path, handle, size, False
         self._flushed = size  # size up to which everything is on disk
         self._failures: list[OSError] = []  # of shared flushes. Each took back all records that were not on disk
-        self._mended = 0  # number of failures before the last successful `retry`
+        self.failure: StorageError | None = None
+        """Why records that were written are not on disk, if there was such a failure since the last `retry`."""
         self._flushing = asyncio.Lock()
         self._next_flush: asyncio.Task[None] | None = None
         self._waits: asyncio.TimerHandle | None = None  # what flushes the records that nobody waits for
@@ -96,15 +97,6 @@ class Journal:
         if self._waits is None:
             self._waits = asyncio.get_running_loop().call_later(_SOON, flush_rest)
 
-    @property
-    def failure(self) -> StorageError | None:
-        """Why records that were written are not on disk, if there was such a failure since the last `retry`."""
-        if len(self._failures) == self._mended:
-            return None
-        failure = self._cannot_write(self._failures[self._mended])
-        failure.__cause__ = self._failures[self._mended]
-        return failure
-
     async def retry(self) -> None:
         """See whether there is room again. Then records are written as before, and otherwise StorageError is raised."""
         async with self._flushing:
@@ -117,7 +109,7 @@ class Journal:
             except OSError as error:
                 self._torn = True
                 raise self._cannot_write(error) from error
-            self._mended = len(self._failures)
+            self.failure = None
 
     async def _flush(self) -> None:
         """Flush everything that was written until the disk is free."""
@@ -130,6 +122,9 @@ class Journal:
             except OSError as error:
                 # Also what was written meanwhile: nobody knows how much of it is on disk.
                 self._failures.append(error)
+                if self.failure is None:
+                    self.failure = self._cannot_write(error)
+                    self.failure.__cause__ = error
                 self._size, self._torn = self._flushed, True
                 with suppress(OSError):
                     self._take_back()
@@ -185,7 +180,7 @@ class NoJournal(Journal):
     """Stands in for a journal where another record has everything: it writes nothing."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self._failures, self._mended = path, [], 0
+        self.path, self.failure = path, None
 
     async def commit(self, record: Record) -> Record:
         return dict(json.loads(encoded(record)))

@@ -112,8 +112,8 @@ class LiveSessionFinder(SessionFinder):
         """Return the newest session of a name. With `begins`, start one if there is none or the last one was left."""
         full = self._newest.get(caller.space + name, caller.space + name)
         session, ended = self.live.sessions.get(full), self.live.ended.get(full)
-        if session is not None and session.over:
-            ended = EndedSession(session.episode.finish, session.episode.task.user)
+        if session is not None and (finish := session.episode.finish):
+            ended = EndedSession(finish, session.episode.task.user)
         if ended is not None:
             self._check_again(caller, ended.finish, ended.user, begins=begins)
             first, _, number = full.partition("~")

@@ -1,4 +1,4 @@
-"""The sessions that several gateways share: how a gateway leads one of them, and how all of them are read and deleted.
+"""The sessions that several gateways share: how a gateway leads one of them, and how all are read, copied and deleted.
 
 A gateway takes a session before it works on it, and gives it back afterwards. In between no other gateway has it. Each
 piece of news is committed before it is acknowledged, so whoever takes the session next knows all of it. Each gateway
@@ -17,15 +17,18 @@ import os
 import secrets
 import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import reduce
 from itertools import groupby
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from agentfw import Episode
+from agentfw import Episode, Host
 from agentfw.boundary.gate import needing
-from agentfw.errors import StorageError
+from agentfw.errors import StorageError, UsageError, disk_fix
+from agentfw.runs import LiveRun, encoded, make_private, parse_spec
 from agentfw.turns.session import extended
 
 with needing("shared sessions", "replicas"):
@@ -369,3 +372,38 @@ class SessionJournal:
 def joined(news: Iterable[Mapping[str, Any]]) -> Episode:
     """A session from all its news."""
     return reduce(extended, map(Episode.from_record, news))
+
+
+_OF_COPIES = {
+    "environment": "sessions",
+    # Nobody is asked in a copy. What answered stands in its turns.
+    "policy": {"name": "scripted", "settings": {"replies": [""]}},
+    "rewards": ["feedback"],
+}
+
+
+def copied(address: str, host: Host, root: Path) -> list[Path]:
+    """Copy the sessions with feedback into a run below `root`: `agentfw train --from postgresql://...`.
+
+    Each training has a copy of its own, so that it can be resumed and repeated whatever becomes of the database.
+    `--keep-ended` may delete what a copy has.
+    """
+    with closing(SessionJournal(address)) as journal:
+        if not journal.rated_so_far():
+            words = f"there is no feedback in the sessions at {journal.database.where}"
+            raise UsageError(words, fix="rate answers: agentfw feedback SESSION")
+        live = LiveRun.create(parse_spec(_OF_COPIES), host, root)
+        live.assembly.engine.close()
+        turns, versions = live.folder.path / "turns.jsonl", dict[int, int]()
+        try:
+            make_private(turns)
+            with turns.open("wb") as handle:
+                for version, episode in journal.versions(Chosen(rated=True)):
+                    handle.write(encoded(episode.to_record()))
+                    versions[episode.task.index] = version
+                handle.flush()
+                os.fsync(handle.fileno())
+        except OSError as error:
+            raise StorageError(f"can't write {turns}: {error.strerror or error}", fix=disk_fix(error)) from error
+        journal.copied(versions)
+    return [live.folder.path]
