@@ -95,6 +95,21 @@ def test_a_stream_is_read_as_it_was_written(protocol: Protocol) -> None:
     assert "".join(filter(None, told)) == "Sunny."
 
 
+@pytest.mark.parametrize("name", ["chat", "completions", "responses", "messages", "google"])
+def test_a_chunk_that_says_nothing_is_told_as_one(name: str) -> None:
+    writer = protocols()[name].writer(Body({"model": "served"}))
+    ends: list[dict[str, Any]] = [{"finish_reason": "stop"}, {"delta": None, "finish_reason": "stop"}]
+    said = {"index": 0, "delta": {"content": "Sunny."}}
+
+    chunks = [{"id": "1", "choices": [{"index": 0, **one}]} for one in (said, *ends)]
+    told = b"".join([*(event for chunk in chunks for event in writer.take(chunk)), *writer.end()])
+
+    reply = StreamedReply(protocols()[name].reader)
+    for line in told.splitlines():
+        reply.take(line)
+    assert reply.whole()["choices"][0]["message"]["content"] == "Sunny."
+
+
 @pytest.mark.parametrize("name", ["responses", "messages", "google"])
 def test_arguments_that_a_server_sends_as_an_object_are_told_as_json(name: str) -> None:
     chunk = {"tool_calls": [{"index": 0, "id": "c", "function": {"name": "weather", "arguments": {"city": "Köln"}}}]}
