@@ -27,6 +27,7 @@ import importlib.util
 import os
 import re
 import time
+import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
@@ -288,7 +289,9 @@ def _http_embedder(model: str) -> CheckedEmbedder:
             found.extend(_served(client, f"{address}/embeddings", model, batch))
         return found
 
-    return CheckedEmbedder(name, partial(rows, what="passage"), queries=partial(rows, what="query"))
+    made = CheckedEmbedder(name, partial(rows, what="passage"), queries=partial(rows, what="query"))
+    weakref.finalize(made, client.close)
+    return made
 
 
 def _served(client: httpx.Client, address: str, model: str, texts: list[str]) -> Float32Array:
