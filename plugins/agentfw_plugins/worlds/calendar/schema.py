@@ -21,7 +21,7 @@ import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
 from agentfw.boundary.settings_input import validate
-from agentfw.errors import SettingsError, nearest
+from agentfw.errors import SettingsError, docs_page, nearest
 
 from .event_attributes import CHOICES, OUTSIDE, RELATIONS
 
@@ -242,7 +242,7 @@ def _check_slots(texts: Iterable[str], allowed: set[str]) -> None:
 
 Some = TypeVar("Some", bound=Table)
 
-_FIX = "see docs/guides/organisations.md"
+_FIX = f"see {docs_page('docs/guides/organisations.md')}"
 
 
 @cache
