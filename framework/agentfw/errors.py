@@ -57,7 +57,6 @@ __all__ = [
     "UsageError",
     "direct_url",
     "disk_fix",
-    "docs_page",
     "in_words",
     "is_failure",
     "known_names",
@@ -232,11 +231,6 @@ class InterventionRefused(Exception):
 
 class Interruption(BaseException):
     """A signal ends the run. Not an Exception, so that nothing takes it for the failure of a plugin."""
-
-
-def docs_page(path: str) -> str:
-    """The address of a page of the documentation, by its path in the repository, which an installed user hasn't got."""
-    return f"https://github.com/agentfw/agentfw/blob/main/{path}"
 
 
 def disk_fix(error: BaseException) -> str:

@@ -16,8 +16,8 @@ from typing import Any
 
 import click
 
-from agentfw.errors import AgentfwError, EndpointError, RunInUseError, SettingsError, UsageError, docs_page, known_names
-from agentfw.printing.out import Out, counted, shown_path
+from agentfw.errors import AgentfwError, EndpointError, RunInUseError, SettingsError, UsageError, known_names
+from agentfw.printing.out import Out, counted, docs_page, shown_path
 
 from ..command_options import json_option, runs_option, show, spec_options
 from .forgetting import forget

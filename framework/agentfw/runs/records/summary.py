@@ -17,8 +17,8 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from ...episode import Usage
-from ...errors import UnknownNameError, docs_page
-from ...printing.out import counted
+from ...errors import UnknownNameError
+from ...printing.out import counted, docs_page
 from ...report.statistics import Interval, PairedDifference, bootstrap, paired_difference
 from .figure_table import better, figures_of, in_order
 from .folder import RunFolder

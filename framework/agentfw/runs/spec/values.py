@@ -27,11 +27,11 @@ from pydantic_core import to_jsonable_python
 
 from ...boundary.secrets import MASK
 from ...boundary.settings_input import input_key, models_in
-from ...errors import AgentfwError, SettingsError, UnknownNameError, UsageError, docs_page, in_words
+from ...errors import AgentfwError, SettingsError, UnknownNameError, UsageError, in_words
 from ...host import Host
 from ...host.offers import is_file
 from ...host.trust import require_trusted
-from ...printing.out import shown_path
+from ...printing.out import docs_page, shown_path
 from .run_spec import COMPONENTS, LISTS, SINGULAR, RunSpec, label_of_name
 
 _LARGEST_FILE = 1_000_000

@@ -267,8 +267,7 @@ def _sentence_transformers(model: str) -> CheckedEmbedder:
 
 def _http_embedder(model: str) -> CheckedEmbedder:
     """A model on a server that speaks OpenAI's `/v1/embeddings`: Ollama, vLLM, llama.cpp, text-embeddings-inference.
-    Its name is stored with its vectors, so it holds the model and no address: the server may move. A key is stored
-    nowhere."""
+    Its name, stored with its vectors, has no address, because the server may move. A key is stored nowhere."""
     import httpx
 
     if not model:
@@ -289,9 +288,8 @@ def _http_embedder(model: str) -> CheckedEmbedder:
             found.extend(_served(client, f"{address}/embeddings", model, batch))
         return found
 
-    made = CheckedEmbedder(name, partial(rows, what="passage"), queries=partial(rows, what="query"))
-    weakref.finalize(made, client.close)
-    return made
+    weakref.finalize(rows, client.close)
+    return CheckedEmbedder(name, partial(rows, what="passage"), queries=partial(rows, what="query"))
 
 
 def _served(client: httpx.Client, address: str, model: str, texts: list[str]) -> Float32Array:

@@ -26,7 +26,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from agentfw import Environment, Intervention, Moment, Settings, Task, Turn, World, action
-from agentfw.errors import InterventionRefused, docs_page
+from agentfw.errors import InterventionRefused
+from agentfw.printing.out import docs_page
 from agentfw.request import Brief
 from agentfw.seeds import Seeds
 from agentfw.timeline import Scheduled

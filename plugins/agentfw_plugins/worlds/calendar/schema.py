@@ -21,7 +21,8 @@ import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
 from agentfw.boundary.settings_input import validate
-from agentfw.errors import SettingsError, docs_page, nearest
+from agentfw.errors import SettingsError, nearest
+from agentfw.printing.out import docs_page
 
 from .event_attributes import CHOICES, OUTSIDE, RELATIONS
 

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from agentfw.errors import SettingsError, docs_page
+from agentfw.errors import SettingsError
+from agentfw.printing.out import docs_page
 from agentfw.seeds import Seeds
 
 from .assistant_settings import AssistantSettings
