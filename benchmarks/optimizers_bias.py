@@ -120,7 +120,8 @@ class Policy:
         weights = people.taste[tasks.users] @ self.matrix.T + self.vector
         logits = np.einsum("taf,tf->ta", tasks.features, weights)
         chances: Array = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return np.divide(chances, chances.sum(axis=1, keepdims=True))
+        chances /= chances.sum(axis=1, keepdims=True)
+        return chances
 
 
 class Simulation:
@@ -213,8 +214,7 @@ def _scored(index: int, sample: int, user: int, base: float, personal: float) ->
 
 
 def _optimizer(name: str) -> Optimizer:
-    chosen, settings = OPTIMIZERS[name]
-    return cast(Optimizer, _host().create("optimizer", chosen, settings))
+    return cast(Optimizer, _host().create("optimizer", *OPTIMIZERS[name]))
 
 
 @cache
