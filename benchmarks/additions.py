@@ -152,7 +152,7 @@ def generated(base: Any, prompts: Sequence[Sequence[int]], limits: Sequence[int]
 
 def used() -> float:
     """CPU seconds so far of this process, and of a server that it started."""
-    import psutil  # type: ignore[import-untyped]
+    import psutil
 
     return time.process_time() + sum(sum(child.cpu_times()[:2]) for child in psutil.Process().children(recursive=True))
 
@@ -160,7 +160,8 @@ def used() -> float:
 async def sampling(options: argparse.Namespace) -> dict[str, Any]:
     from agentfw_plugins.models import choose_device, load_base
     from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy, TransformersSettings
-    from agentfw_plugins.policies.vllm.vllm_policy import VLLMPolicy, VLLMSettings
+    from agentfw_plugins.policies.vllm.vllm_backend import VLLMSettings
+    from agentfw_plugins.policies.vllm.vllm_policy import VLLMPolicy
 
     model = str(folder_of(options.model))
     base = load_base(folder_of(options.model), "fp32", choose_device("auto"))
@@ -180,7 +181,7 @@ async def sampling(options: argparse.Namespace) -> dict[str, Any]:
                 began = used()
                 if side == "generate":
                     prompts = [policies["policy"]._chat.prompt(request.messages) for request in asked]
-                    tokens = generated(base, prompts, [request.sampling.max_tokens for request in asked])
+                    tokens = generated(base, prompts, [request.sampling.max_tokens or 0 for request in asked])
                 else:
                     tokens = await sampled(policies[side], asked)
                 sides.setdefault(side, []).append(tokens / (used() - began))

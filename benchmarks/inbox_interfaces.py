@@ -18,7 +18,8 @@ from agentfw.interfaces import parse_interface
 from agentfw.runs import in_processes
 from agentfw_benchmarks import Options, beside, difference_of, mean_of, print_markdown, shown, tell
 from agentfw_plugins.policies.scripted import ScriptedPolicy, ScriptedSettings
-from agentfw_plugins.worlds.inbox.environment import Inbox, InboxSettings
+from agentfw_plugins.worlds.inbox.environment import Inbox
+from agentfw_plugins.worlds.inbox.mails import InboxSettings
 
 INTERFACES = ("step_loop", "polling:15", "reflex", "event_driven")
 FIGURES = ("utility", "balanced", "missed", "latency")

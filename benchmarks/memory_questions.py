@@ -25,7 +25,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -170,10 +170,10 @@ def _baselines(world: World, language: str, embedder: EmbeddedOnce) -> dict[str,
         visible = {name: note.text for name, note in notes if note.visibility == "shared" or note.owner == user}
         return _searches(visible, language, embedder)
 
-    return {
-        name: lambda asked, name=name: those_of(asked.user if private else "")[name](asked)[: 2 * K]
-        for name in BASELINES
-    }
+    def names_by(name: str, asked: Asked) -> Sequence[str]:
+        return those_of(asked.user if private else "")[name](asked)[: 2 * K]
+
+    return {name: partial(names_by, name) for name in BASELINES}
 
 
 def _searches(notes: Mapping[str, str], language: str, embedder: EmbeddedOnce) -> dict[str, Answer]:

@@ -35,7 +35,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import Any
+from typing import Any, cast
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -119,8 +119,9 @@ class Policy:
     def chances(self, tasks: Tasks, people: People) -> Array:
         weights = people.taste[tasks.users] @ self.matrix.T + self.vector
         logits = np.einsum("taf,tf->ta", tasks.features, weights)
-        chances = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return chances / chances.sum(axis=1, keepdims=True)
+        chances: Array = np.exp(logits - logits.max(axis=1, keepdims=True))
+        chances /= chances.sum(axis=1, keepdims=True)
+        return chances
 
 
 class Simulation:
@@ -141,7 +142,7 @@ class Simulation:
         users = [generator.choice(self.world.users, self.samples, replace=False) for _ in range(groups)]
         return self.draw(np.concatenate(users), generator, alike=self.samples)
 
-    def draw(self, users: Array, generator: np.random.Generator, alike: int = 1) -> Tasks:
+    def draw(self, users: np.ndarray[Any, Any], generator: np.random.Generator, alike: int = 1) -> Tasks:
         count = len(users) // alike
         features = np.repeat(generator.normal(size=(count, ANSWERS, FEATURES)), alike, axis=0)
         harder = np.repeat(generator.normal(0.0, self.world.tasks, (count, 1)), alike, axis=0)
@@ -213,9 +214,7 @@ def _scored(index: int, sample: int, user: int, base: float, personal: float) ->
 
 
 def _optimizer(name: str) -> Optimizer:
-    chosen, settings = OPTIMIZERS[name]
-    made: Optimizer = _host().create("optimizer", chosen, settings)
-    return made
+    return cast(Optimizer, _host().create("optimizer", *OPTIMIZERS[name]))
 
 
 @cache
@@ -263,7 +262,7 @@ def _units(simulation: Simulation, policy: Policy, tasks: Tasks) -> tuple[Any, A
     generator, users = simulation.seeds.numpy("truth"), np.repeat(np.arange(simulation.world.users), 200)
     many = simulation.draw(users, generator)
     chances, squares = policy.chances(many, simulation.people), []
-    for table, scale in zip(simulation.expected(many), (1.0, simulation.people.scale[users]), strict=True):
+    for table, scale in zip(simulation.expected(many), (np.ones(1), simulation.people.scale[users]), strict=True):
         middle = (chances * table).sum(axis=1)
         noise = (chances * (1 - table**2)).sum(axis=1) if simulation.world.thumbs else (NOISE * scale) ** 2
         squares.append((chances * (table - middle[:, None]) ** 2).sum(axis=1) + noise)

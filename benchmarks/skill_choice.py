@@ -25,6 +25,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -137,12 +138,11 @@ def arms(skills: Sequence[Skill], tasks: Sequence[Task], embedder: Embedder) -> 
             of_id = {one: name for name, one in ids.items()}
             if learns:
                 _learn(graph, skills, ids, tasks)
-            yield (
-                name,
-                lambda task, graph=graph, of_id=of_id: [
-                    of_id[hit.skill.id] for hit in graph.recall(task.text, user=task.user, k=FIRST)
-                ],
-            )
+            yield name, partial(_by_graph, graph, of_id)
+
+
+def _by_graph(graph: SkillGraph, of_id: Mapping[str, str], task: Task) -> list[str]:
+    return [of_id[hit.skill.id] for hit in graph.recall(task.text, user=task.user, k=FIRST)]
 
 
 def _learn(graph: SkillGraph, skills: Sequence[Skill], ids: Mapping[str, str], tasks: Sequence[Task]) -> None:

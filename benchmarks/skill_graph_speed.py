@@ -253,7 +253,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     options = parser.parse_args(arguments)
     options.queries = options.queries or (300 if options.what == "faiss" else 200)
     if options.stage:
-        found = stage(*options.stage, options)
+        found = stage(options.stage[0], options.stage[1], options)
         print(json.dumps(found))
         return found
     with tempfile.TemporaryDirectory() as name:

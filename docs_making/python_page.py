@@ -141,9 +141,20 @@ def _home(module: ModuleType, name: str) -> ModuleType:
     return found if found is module or not found.__name__.startswith("agentfw") else _home(found, name)
 
 
+class _TypesAsWritten(ast.NodeTransformer):
+    """`Annotated[str, ...]` is for checks, and `str` what a user writes."""
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        if ast.unparse(node.value) == "Annotated" and isinstance(node.slice, ast.Tuple):
+            return node.slice.elts[0]
+        return self.generic_visit(node)
+
+
 @cache
 def _tree(module: ModuleType) -> ast.Module:
-    return ast.parse(inspect.getsource(module))
+    tree = ast.parse(inspect.getsource(module))
+    _TypesAsWritten().visit(tree)
+    return tree
 
 
 def _definition(module: ModuleType, name: str) -> ast.stmt | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agentfw.boundary.gate import tell_slow_imports
 from agentfw.boundary.metadata import EntryPoint
 from agentfw.boundary.output import hand_over_stdout
 from agentfw.errors import AgentfwError, DuplicateComponentError, PluginError, UnknownNameError, in_words, is_failure
@@ -48,6 +49,7 @@ class Given:
         self, *, blocked: tuple[str, ...] = (), strict: bool = False, quiet: bool = False, as_json: bool = False
     ) -> None:
         self.blocked, self.strict, self.out = blocked, strict, Out(json=as_json, quiet=quiet)
+        tell_slow_imports(not quiet)
 
     def host(self, *, tell: bool = True) -> Host:
         """The host of this folder and environment. With `tell`, its notes go to stderr."""

@@ -9,9 +9,17 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import Agentfw
+from command_line import Agentfw, Install
 
 from agentfw.printing.out import Out, width_of
+
+SLOW = """
+import time
+from agentfw import hookimpl
+time.sleep(0.3)
+@hookimpl
+def agentfw_tools(): return []
+"""
 
 
 def test_json_of_a_run_a_resumed_one_and_a_report(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
@@ -66,7 +74,12 @@ def test_one_long_episode_tells_its_rounds(agentfw: Agentfw, quick: tuple[str, .
     assert "error by quarter" in answer.out
 
 
-def test_quiet_is_quiet(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
+def test_quiet_is_quiet(
+    agentfw: Agentfw, quick: tuple[str, ...], install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentfw.boundary.gate.SLOW_SECONDS", 0.05)
+    install("agentfw-slow", "[agentfw]\nslow = agentfw_slow\n", SLOW)
+
     answer = agentfw(*quick, "--quiet")
 
     assert answer.err == ""

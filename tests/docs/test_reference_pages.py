@@ -57,6 +57,14 @@ def test_every_documented_class_and_function_is_explained(pages: Pages) -> None:
 
 
 @pytest.mark.nightly
+def test_a_type_is_shown_as_a_user_writes_it(pages: Pages) -> None:
+    members = re.findall(r"^- <a .*?</a>(.*)", pages[CORE]["python.md"], re.M)
+
+    assert [one for one in members if one.startswith("`weight: float | str = Field(1.0, ")]
+    assert [one for one in members if "Annotated[" in one] == []
+
+
+@pytest.mark.nightly
 def test_every_component_spec_and_command_is_on_the_pages_of_its_distribution_and_on_no_other(pages: Pages) -> None:
     core, papers = pages[CORE], pages[PAPERS]
     files = re.findall(r"^- \[`([\w-]+)`\]\(.*?/blob/main/(\S+)\): \w", core["specs.md"], re.M)

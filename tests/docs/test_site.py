@@ -5,6 +5,7 @@ The workflow builds the sites with each change; here they are built at night.
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
@@ -26,6 +27,10 @@ FENCED = re.compile(r"^```.*?^```$", re.S | re.M)
 FOLDERS = [
     *["framework", "plugins", "memory", "rewardmodels", "cli"],
     *["benchmarks", "model_making", "docs", "docs_making", "news", "tests"],
+]
+PACKAGES = [
+    *["framework/agentfw", "plugins/agentfw_plugins", "plugins/papers/agentfw_papers"],
+    *["plugins/calendar/agentfw_calendar", "memory", "rewardmodels", "cli"],
 ]
 
 FOR_PLUGINS = [
@@ -101,6 +106,29 @@ def test_the_code_names_pages_that_are_there_and_links_to_the_repository_lead_so
         wrong |= {f"{path.relative_to(ROOT)}: {each}" for each in named + broken}
 
     assert wrong == set()
+
+
+def test_what_an_installed_user_reads_names_a_page_by_its_address() -> None:
+    told = {
+        f"{path.relative_to(ROOT)}: {page}"
+        for folder in PACKAGES
+        for path in (ROOT / folder).rglob("*.py")
+        for page in MENTION.findall(_told(ast.parse(path.read_text("utf-8"))))
+    }
+
+    assert told == set()
+
+
+def _told(module: ast.Module) -> str:
+    """The texts of a module, without docstrings and what becomes an address."""
+    left_out = set[ast.AST]()
+    for node in ast.walk(module):
+        if isinstance(node, ast.Expr):
+            left_out.add(node.value)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "docs_page":
+            left_out.update(node.args)
+    texts = (node for node in ast.walk(module) if isinstance(node, ast.Constant) and node not in left_out)
+    return "\n".join(text.value for text in texts if isinstance(text.value, str))
 
 
 def test_the_pages_name_programs_that_are_there() -> None:

@@ -114,13 +114,18 @@ def test_older_plugins_are_supported_for_one_version(make_plugin: MakePlugin, mo
     monkeypatch.setattr(hookspecs, "OLDEST_PLUGIN_API", 2)
     for number in (1, 2, 3, 4):
         make_plugin(f"agentfw-api{number}", f"AGENTFW_PLUGIN_API = {number}\n@hookimpl\ndef agentfw_tools(): return []")
+    make_plugin("agentfw-old", "AGENTFW_PLUGIN_API = 2\n@hookimpl\ndef agentfw_tools(host): return []")
 
     host = Host.load()
 
     states = [record.state for record in host.plugins if record.distribution.startswith("agentfw-api")]
     assert states == ["incompatible", "active", "active", "incompatible"]
     assert any("is written for plugin API 1, and this agentfw supports 2 to 3" in note for note in host.notes)
-    assert any("is written for plugin API 2, which goes with the next one" in note for note in host.notes)
+    goes = [note for note in host.notes if "is written for plugin API 2, which goes with the next one" in note]
+    assert [next(name for name in ("agentfw-api2", "agentfw-old") if name in note) for note in goes] == [
+        "agentfw-api2",
+        "agentfw-old",
+    ], "also where its registration fails, which that may explain"
 
 
 class Kind:

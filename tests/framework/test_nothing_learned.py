@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentfw.runs import RunFolder
-from agentfw.runs.records.summary import Summary
+from agentfw.runs.records.summary import WHY_NO_LEARNING, Summary
 from agentfw.runs.results.run_report import write_report
 from agentfw_cli.progress import progress_of
 
@@ -38,7 +38,7 @@ def test_equal_rewards_are_told_on_the_screen_and_in_the_report(trainings: Any, 
     assert [line["rollouts"]["groups_learned"] for line in lines] == [0, 0]
     assert [line["version"] for line in lines] == ["", ""]
     assert [words for words in shown(training) if "nothing learned" in words] == [
-        "nothing learned: all rewards of 3 groups are equal. See docs/guides/why-no-learning.md",
+        f"nothing learned: all rewards of 3 groups are equal. {WHY_NO_LEARNING}",
         "nothing learned: all rewards of 3 groups are equal",
     ]
     assert "2 of 2 updates: nothing learned: all rewards of 3 groups are equal." in reported(training)

@@ -199,6 +199,18 @@ def test_a_graph_is_opened_again_where_the_server_moved_to(
     assert b"a key" not in (tmp_path / "s.db").read_bytes()
 
 
+def test_no_connection_is_left_open_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("httpx")
+    code = "from agentfw_memory.graph.index.embedders import open_embedder\nopen_embedder('http:model').embed(['a'])"
+
+    with serving(lambda body: Reply(vectors(body).body)) as (address, _):
+        monkeypatch.setenv(embedders.URL, address)
+        words = [sys.executable, "-W", "default::ResourceWarning", "-c", code]
+        ended = subprocess.run(words, capture_output=True, text=True, check=True)
+
+    assert ended.stderr == ""
+
+
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [

@@ -116,6 +116,7 @@ AT_ONCE = "assert not self.asking; self.asking = True; await asyncio.sleep(0); s
 ONE_TURN = "assert not any(message.calls for message in request.messages); "
 POLICIES = [
     bug("it_answers", Parrot, 'return Generation("".join(pieces)', 'return "hello" or Generation("".join(pieces)'),
+    bug("it_answers", Parrot, "(), 0, prompt", '(Intervention("serve", {"drink": {"tea"}}),), 0, prompt'),
     bug("each_request_gets_its_own_answer", Parrot, LIMIT, AT_ONCE + LIMIT),
     bug("each_request_gets_its_own_answer", Parrot, PROMPT, f"{PROMPT}; await asyncio.sleep(0); prompt = self.latest"),
     bug("one_seed_gives_one_answer", Parrot, "(1, 2, 3)[:limit]", "tuple(random.choices(range(1000), k=3))[:limit]"),

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
 
 import httpx
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 from .gateways import serve
 

@@ -27,7 +27,7 @@ def server(settings: Sequence[str] = ()) -> Iterator[str]:
 
 def processor_of(url: str) -> float:
     """Seconds of the processor that a server on this machine has taken, with all its processes that still run."""
-    import psutil  # type: ignore[import-untyped]
+    import psutil
     import psycopg
 
     with psycopg.connect(url) as connection:

@@ -22,12 +22,22 @@ from typing import Any, TypeVar
 
 from ..errors import AgentfwError, Interruption, MissingExtraError, PluginError, SettingsError, in_words
 
-__all__ = ["SLOW_SECONDS", "ImportFailed", "function_at", "let_in", "loaded", "needing", "object_at"]
+__all__ = [
+    "SLOW_SECONDS",
+    "ImportFailed",
+    "function_at",
+    "let_in",
+    "loaded",
+    "needing",
+    "object_at",
+    "tell_slow_imports",
+]
 
 Loaded = TypeVar("Loaded")
 
 SLOW_SECONDS = 2.0
 """Seconds after which the user is told what is being imported."""
+_tells_slow = True
 
 
 class ImportFailed(Exception):
@@ -46,6 +56,12 @@ class ImportFailed(Exception):
         return self.error if isinstance(self.error, AgentfwError) else PluginError(f"{who} {self}", fix=fix)
 
 
+def tell_slow_imports(tells: bool) -> None:
+    """Whether `let_in` says what takes long, which a command with --quiet doesn't want."""
+    global _tells_slow
+    _tells_slow = tells
+
+
 def let_in(who: str, load: Callable[[], Loaded], *, advice: str = "") -> Loaded:
     """What `load` imports. Raises ImportFailed where it fails; an interruption by the user passes.
 
@@ -53,7 +69,8 @@ def let_in(who: str, load: Callable[[], Loaded], *, advice: str = "") -> Loaded:
     """
     watch = threading.Timer(SLOW_SECONDS, sys.stderr.write, [f"still importing {who} ...{advice and f'; {advice}'}\n"])
     watch.daemon = True
-    watch.start()
+    if _tells_slow:
+        watch.start()
     try:
         return load()
     except BaseException as error:

@@ -250,7 +250,9 @@ def _register(plugin: object, entry_point: EntryPoint, record: PluginRecord, man
             error = f"is written for plugin API {spoken}, and this agentfw supports {supported}"
             record.stop("incompatible", error, f"upgrade {whose[0]}: pip install --upgrade {whose[1]}")
             return
-        hints = [f"is written for plugin API {spoken}, which goes with the next one"] if spoken < ours else []
+        if spoken < ours:
+            goes = f"is written for plugin API {spoken}, which goes with the next one"
+            record.hints.append(f"{goes}; {record.mend_or_disable}")
         if plugin is None or manager.is_registered(plugin):
             what = "is None" if plugin is None else "is the same object as that of another entry point"
             record.stop("failed", f"offers {record.value}, which {what}")
@@ -259,8 +261,7 @@ def _register(plugin: object, entry_point: EntryPoint, record: PluginRecord, man
         with warnings.catch_warnings(record=True) as deprecated:
             warnings.simplefilter("always")
             manager.register(plugin, name)
-        hints += [one_line(str(each.message)) for each in deprecated]
-        record.hints += [f"{hint}; {record.mend_or_disable}" for hint in hints]
+        record.hints += [f"{one_line(str(each.message))}; {record.mend_or_disable}" for each in deprecated]
         _check_functions(plugin, record, manager)
     except KeyboardInterrupt:
         raise

@@ -32,7 +32,7 @@ from typing import IO, Any
 from ..boundary.output import data_stream, hand_over_stdout
 from ..errors import storing
 
-__all__ = ["Out", "Progress", "counted", "shown_path", "width_of"]
+__all__ = ["Out", "Progress", "counted", "docs_page", "shown_path", "width_of"]
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 
@@ -202,6 +202,11 @@ def shown_path(path: Path) -> str:
         return str(path.relative_to(Path.cwd()))
     except (ValueError, OSError):  # OSError: the current directory was deleted
         return str(path)
+
+
+def docs_page(path: str) -> str:
+    """The address of a page of the documentation, by its path in the repository, which an installed user hasn't got."""
+    return f"https://github.com/agentfw/agentfw/blob/main/{path}"
 
 
 class Progress:

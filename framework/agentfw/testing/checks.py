@@ -34,7 +34,7 @@ from typing import Any, Generic, TypeVar
 
 from ..boundary.guard import as_coroutine
 from ..episode import Call, Episode, Event, Measure, Message, Task, Turn
-from ..errors import AgentfwError, in_words
+from ..errors import AgentfwError, in_words, one_line
 from ..learner import Learner
 from ..optimizer import Optimizer
 from ..policy import Policy
@@ -109,6 +109,19 @@ def require_finite(value: object, what: str) -> None:
     """Raise `BrokenPromise` unless it is a finite number."""
     finite = isinstance(value, (int, float)) and math.isfinite(value)
     require(finite, f"{what} is {value!r}, which is no finite number")
+
+
+def require_json(value: object, what: str) -> None:
+    """Raise `BrokenPromise` unless it is plain JSON, which comes back from disk as it is."""
+    try:
+        back: object = json.loads(json.dumps(value))
+    except (TypeError, ValueError) as error:
+        back = error
+    require(back == value, f"{what} is no plain JSON: {short(value)} comes back as {short(back)}")
+
+
+def short(value: object) -> str:
+    return one_line(str(value) if isinstance(value, Exception) else repr(value), 160)
 
 
 @contextlib.asynccontextmanager

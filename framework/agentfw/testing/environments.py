@@ -11,7 +11,6 @@ from functools import cache
 
 from ..environment import Environment
 from ..episode import Call, Episode, Task
-from ..errors import one_line
 from ..interfaces import Interface, parse_interface
 from ..policy import Generation, Policy, Request
 from ..request import Brief
@@ -19,7 +18,7 @@ from ..seeds import Seeds
 from ..turns.engagement import Engagement
 from ..turns.policy_agent import PolicyAgent
 from ..turns.session import SessionEnvironment
-from .checks import DoesNotApply, Subject, require, require_finite
+from .checks import DoesNotApply, Subject, require, require_finite, require_json, short
 from .tools import check_actions, drawn, junk, unfitting
 
 Environments = Subject[Environment]
@@ -111,12 +110,7 @@ async def the_record_comes_back_equal(subject: Environments) -> None:
     """An episode goes to disk as JSON and comes back equal."""
     episode = await play(subject.make(), _task(subject), RandomCaller())
     for event in episode.events:
-        try:
-            back: object = json.loads(json.dumps(event.data))
-        except (TypeError, ValueError) as error:
-            back = error
-        wrong = f"{_short(event.data)} comes back as {_short(back)}"
-        require(back == event.data, f"the data of {event.kind} {event.name} is no plain JSON: {wrong}")
+        require_json(event.data, f"the data of {event.kind} {event.name}")
     record = json.loads(json.dumps(episode.to_record()))
     require(Episode.from_record(record) == episode, "the record, read back, is another episode")
 
@@ -174,13 +168,9 @@ def _same(first: Episode, second: Episode, how: str) -> None:
     difference = f"the records differ in {', '.join(names)}"
     for number, (event, other) in enumerate(zip(first.events, second.events, strict=False)):
         if event != other:
-            difference = f"event {number} is {_short(event)} once and {_short(other)} then"
+            difference = f"event {number} is {short(event)} once and {short(other)} then"
             break
     require(not names, f"{how}, the episode is another one: {difference}; take every random choice from world.random")
-
-
-def _short(value: object) -> str:
-    return one_line(str(value) if isinstance(value, Exception) else repr(value), 160)
 
 
 class _Follower(Policy):

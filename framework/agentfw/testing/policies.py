@@ -10,7 +10,7 @@ from dataclasses import replace
 from ..episode import Intervention, Message, Observation, Task
 from ..policy import Generation, Policy, Request, Sampling
 from ..request import Action, Brief, Moment
-from .checks import BrokenPromise, DoesNotApply, Subject, closed, require
+from .checks import BrokenPromise, DoesNotApply, Subject, closed, require, require_json
 
 Policies = Subject[Policy]
 
@@ -147,3 +147,4 @@ def _check_types(answer: object) -> None:
     require(isinstance(answer.count, int) and answer.count >= 0, f"it can't have generated {answer.count} tokens")
     for call in answer.calls:
         require(isinstance(call, Intervention), f"one of its calls is a {type(call).__name__}")
+        require_json(dict(call.arguments), f"what it calls {call.name} with")

@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple
 
 from agentfw import Policy, Session
 from agentfw.boundary.gate import needing
-from agentfw.errors import AgentfwError, BudgetSpentError, EndpointError, UpstreamError
+from agentfw.errors import AgentfwError, EndpointError, UpstreamError
 from agentfw.request import Forwarded
 from agentfw.turns.session import Reply
 
@@ -174,7 +174,7 @@ def is_away(error: AgentfwError) -> bool:
     """Whether another model may answer instead: this one's server is unreachable, overloaded or broken."""
     if isinstance(error, UpstreamError):
         return error.status == 429 or error.status >= 500
-    return isinstance(error, EndpointError) and not isinstance(error, BudgetSpentError)
+    return isinstance(error, EndpointError)
 
 
 class ModelRoute(NamedTuple):

@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 from agentfw.errors import AgentfwError, EndpointError, RunInUseError, SettingsError, UsageError, known_names
-from agentfw.printing.out import Out, counted, shown_path
+from agentfw.printing.out import Out, counted, docs_page, shown_path
 
 from ..command_options import json_option, runs_option, show, spec_options
 from .forgetting import forget
@@ -290,7 +290,8 @@ def serve(
             for note in start.notes(remembered):
                 out.note(note)
             if live.assembly.policy.forwards and not served_models(live, ()).own.forwards:
-                out.note("a memory acts through tools, so requests are rewritten: see docs/reference/gateway.md")
+                why = docs_page("docs/reference/gateway.md")
+                out.note(f"a memory acts through tools, so requests are rewritten: see {why}")
             login = f"login?once={limits.once}" if limits.once else "view/"
             out.note(f"{url}/ to talk and rate, {url}/{login} to look at everything; stop with Ctrl-C")
         out.stream.flush()

@@ -22,6 +22,7 @@ from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from hashlib import blake2b
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pydantic import Field, create_model
@@ -30,7 +31,7 @@ from pydantic.fields import FieldInfo
 from agentfw import Episode, Memory, Message, Request, Settings
 from agentfw.boundary.gate import function_at
 from agentfw.boundary.settings_input import validate
-from agentfw.episode import Usage
+from agentfw.episode import Turn, Usage
 from agentfw.errors import StorageError, UnknownNameError, UsageError
 from agentfw.memory import Embedded, Query, Recollection, Remembered, Saying
 from agentfw.request import Sampling
@@ -40,6 +41,7 @@ from agentfw_memory import (
     GraphSettings,
     Hit,
     ModelWriter,
+    NewSkill,
     Skill,
     SkillGraph,
     Step,
@@ -51,6 +53,7 @@ from agentfw_memory import (
 )
 from agentfw_memory.graph.validation import storable
 from agentfw_memory.writing.kinds import says_yes
+from agentfw_memory.writing.secrets import has_secret
 
 from ..hooks.ledger import FILE as LEDGER
 from ..hooks.ledger import Account, Ledger
@@ -219,6 +222,8 @@ class SkillGraphMemory(Memory):
         return found + [Recollection(" ".join(as_text([one]).split()), one.score, {"case": one.id}) for one in shown]
 
     async def learn(self, episode: Episode, reward: float) -> None:
+        owner, corrected = self._owner(episode.task.user), [] if self.settings.cases else _corrections(episode)
+        await self._called(lambda: self.graph.add_all(NewSkill(owner, text) for text in corrected))
         await self._called(lambda: self.graph.learn(self._trajectory(episode), reward))
 
     async def hear(self, saying: Saying) -> Mapping[str, int] | None:
@@ -349,7 +354,11 @@ class SkillGraphMemory(Memory):
         heard = any(event.kind == "session" and "run" in event.data for event in episode.events)
         theirs = [event for event in observed if event.data.get("by") == "user"]
         new = [event.data for event in theirs if not (heard and event.name == "message")]
-        said = [str(data.get("said") or data.get("text", "")) for data in new]
+        said = [
+            str(data.get("said") or data.get("text", ""))
+            for data in new
+            if data.get("correction", "") != data.get("text")
+        ]
         about = dict.fromkeys(str(one) for event in observed for one in _listed(event.data.get("scenarios")))
         scenarios = tuple(filter(_is_name, about or (() if heard else (episode.environment,))))
         rated = any(event.name == "feedback" and not event.data.get("metric") for event in observed)
@@ -386,14 +395,28 @@ class SkillGraphMemory(Memory):
         return list(found.values())
 
 
+def _corrections(episode: Episode) -> list[str]:
+    """What the user would have answered instead, behind the question, without which it says little."""
+    found = []
+    for data in (one.data for one in episode.events if one.name == "feedback" and one.data.get("correction")):
+        shown = [episode.messages[one] for one in _rated(episode, data).shown] if episode.turns else []
+        asked = next((one.content for one in reversed(shown) if one.role == "user"), "")
+        found.append(storable(f"{shorten(asked, 200)} {' '.join(data['correction'].split())}".strip(), _LONGEST_QUERY))
+    return [text for text in found if not has_secret(text)]
+
+
+def _rated(episode: Episode, feedback: Mapping[str, Any]) -> Turn:
+    place = feedback.get("turn")
+    return episode.turns[place if isinstance(place, int) and place < len(episode.turns) else -1]
+
+
 def _case(episode: Episode, rated: bool) -> tuple[str, str]:
     """What was answered, and what the user would have answered instead: to a rated answer, or in the only turn."""
     given = (one.data for one in reversed(episode.events) if rated and one.name == "feedback")
     newest = next((data for data in given if not data.get("metric")), {})
     if not episode.turns or not (rated or len(episode.turns) == 1):
         return "", ""
-    place = newest.get("turn")
-    turn = episode.turns[place if isinstance(place, int) and place < len(episode.turns) else -1]
+    turn = _rated(episode, newest)
     return turn.said or turn.text, str(newest.get("correction") or "")
 
 

@@ -92,7 +92,7 @@ def export_version(run: RunFolder, target: Path, *, merge: bool) -> tuple[str, b
 
     def write(unfinished: Path) -> None:
         if not (adapter and merge):
-            shutil.copytree(version, unfinished, dirs_exist_ok=True)
+            shutil.copytree(version, unfinished, dirs_exist_ok=True, copy_function=shutil.copyfile)
             return
         from .sampling_weights import Weights
 

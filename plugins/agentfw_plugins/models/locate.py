@@ -124,6 +124,8 @@ def write_unquantized(model: Any, tensors: Mapping[str, Any], target: Path) -> N
     config["architectures"] = config.get("architectures") or [type(model).__name__]
     type(model.config)(**config).save_pretrained(target)
     save_torch_state_dict(dict(tensors), target)
+    for path in target.glob("*.safetensors"):
+        shutil.copymode(target / "config.json", path)  # its library lets the owner alone read it
 
 
 _FORM = 2  # version of what is written; a folder of an earlier version is made again

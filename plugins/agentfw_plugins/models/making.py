@@ -100,6 +100,8 @@ def steps_of(lengths: Sequence[int], count: int, seed: int) -> Iterator[list[int
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
+    """How a model is trained on lessons."""
+
     steps: int
     rate: float
     """Highest learning rate of AdamW."""

@@ -71,17 +71,18 @@ class StreamedReply:
 
 
 class _Parts:
-    """What came of one choice."""
+    """What came of one choice. Pieces are joined at the end, because a text that grows is copied with each of them."""
 
     def __init__(self) -> None:
         self.choice: dict[str, Any] = {}
-        self._message: dict[str, Any] = {"role": "assistant"}
+        self._texts: dict[str, list[str]] = {}
         self._calls: dict[int, dict[str, Any]] = {}
 
     def whole(self) -> dict[str, Any]:
-        message: dict[str, Any] = {"content": "", **self._message}
+        texts = {name: "".join(pieces) for name, pieces in self._texts.items()}
+        message: dict[str, Any] = {"role": "assistant", "content": "", **texts}
         if self._calls:
-            message["tool_calls"] = [self._calls[index] for index in sorted(self._calls)]
+            message["tool_calls"] = [_whole_call(self._calls[index]) for index in sorted(self._calls)]
         return {**self.choice, "message": message}
 
     def add(self, choice: Mapping[str, Any]) -> None:
@@ -97,7 +98,7 @@ class _Parts:
         delta = table(choice.get("delta"))
         for name in ("content", "refusal", "reasoning_content", "reasoning"):
             if said := said_in(delta.get(name)):
-                self._message[name] = self._message.get(name, "") + said
+                self._texts.setdefault(name, []).append(said)
         for part in objects(delta.get("tool_calls")):
             # A server that gives no index gives each call whole.
             index = part.get("index")
@@ -106,10 +107,15 @@ class _Parts:
             )
             call["id"] = call["id"] or part.get("id") or ""
             for name, value in table(part.get("function")).items():
-                # Arguments come in pieces; some servers give them as an object.
-                before = call["function"].get(name)
-                both = isinstance(before, str) and isinstance(value, str)
-                call["function"][name] = before + value if both else before if value is None else value
+                call["function"].setdefault(name, []).append(value)
+
+
+def _whole_call(call: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments come in pieces; some servers give them as an object."""
+    given = {name: [one for one in pieces if one is not None] for name, pieces in call["function"].items()}
+    texts = {name: all(isinstance(one, str) for one in pieces) for name, pieces in given.items()}
+    function = {name: "".join(pieces) if texts[name] else pieces[-1] for name, pieces in given.items()}
+    return {**call, "function": function}
 
 
 def read_generation(reply: object, names: Collection[str], *, native: bool = True) -> Generation:

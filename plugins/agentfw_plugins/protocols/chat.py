@@ -160,7 +160,7 @@ class _ContinuationWriter(StreamWriter):
     def take(self, chunk: Json) -> Iterator[bytes]:
         choice = completion.choice_of(chunk)
         if choice or chunk.get("usage"):
-            yield event(_completion(chunk, [_from_chat(choice, choice["delta"])] if choice else []))
+            yield event(_completion(chunk, [_from_chat(choice, "delta")] if choice else []))
 
     def end(self) -> Iterator[bytes]:
         yield b"data: [DONE]\n\n"
@@ -197,7 +197,7 @@ class Completions(ChatCompletions):
         return {**whole, "choices": [_as_chat(choice, "message") for choice in objects(whole["choices"])]}
 
     def write_answer(self, reply: Json, body: Body) -> Json:
-        return _completion(reply, [_from_chat(choice, choice["message"]) for choice in reply["choices"]])
+        return _completion(reply, [_from_chat(choice, "message") for choice in objects(reply.get("choices"))])
 
 
 class Embeddings(Protocol):
@@ -212,9 +212,9 @@ def _completion(reply: Json, choices: list[Json]) -> Json:
     return {**reply, "id": name, "object": "text_completion", "choices": choices}
 
 
-def _from_chat(choice: Json, said: Json) -> Json:
+def _from_chat(choice: Json, key: str) -> Json:
     kept = {name: value for name, value in choice.items() if name not in ("message", "delta")}
-    return {**kept, "text": completion.said_in(said.get("content")), "logprobs": None}
+    return {**kept, "text": completion.said_in(table(choice.get(key)).get("content")), "logprobs": None}
 
 
 def _as_chat(choice: Json, key: str) -> Json:

@@ -89,13 +89,14 @@ class _EventWriter(StreamWriter):
         delta = table(choice.get("delta"))
         self._finish = text(choice.get("finish_reason")) or self._finish
         for index, *words in completion.call_deltas(chunk):
-            call = self._calls.setdefault(index, ["", "", ""])
-            self._calls[index] = [call[0] or words[0], call[1] or words[1], call[2] + words[2]]
+            call = self._calls.setdefault(index, ["", ""])
+            call[:2] = call[0] or words[0], call[1] or words[1]
+            call.append(words[2])
         if parts := _words(delta):
             yield event({"candidates": [_candidate(parts)], **_head(self._top, self.body)})
 
     def end(self) -> Iterator[bytes]:
-        parts = [_call(*call) for call in self._calls.values()]
+        parts = [_call(identity, name, "".join(pieces)) for identity, name, *pieces in self._calls.values()]
         ended = [_candidate(parts, _FINISH.get(self._finish, "STOP"))]
         yield event({"candidates": ended, **_head(self._top, self.body), "usageMetadata": _usage(self._top)})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
@@ -54,12 +55,12 @@ class _EventReader(StreamReader):
     """Text is read as it comes, and calls when they are whole."""
 
     def __init__(self) -> None:
-        self._told, self._calls = "", set[str]()
+        self._told, self._calls = list[str](), set[str]()
 
     def read(self, found: Json) -> Iterator[Json]:
         kind, whole = text(found.get("type")), table(found.get("response"))
         if kind == "response.output_text.delta":
-            self._told += text(found.get("delta"))
+            self._told.append(text(found.get("delta")))
             yield completion.chunk_of({"content": text(found.get("delta"))})
         elif kind in ("response.reasoning_text.delta", "response.reasoning_summary_text.delta"):
             yield completion.chunk_of({"reasoning_content": text(found.get("delta"))})
@@ -71,8 +72,9 @@ class _EventReader(StreamReader):
             for item in objects(whole.get("output")):
                 yield from self._call(item)
             said = "".join(text(_said(item).get("content")) for item in objects(whole.get("output")))
-            if said.startswith(self._told) and said != self._told:
-                yield completion.chunk_of({"content": said[len(self._told) :]})
+            told = "".join(self._told)
+            if said.startswith(told) and said != told:
+                yield completion.chunk_of({"content": said[len(told) :]})
             self.ended = True
             yield {**completion.chunk_of({}, _finish_of(whole, bool(self._calls))), **_top_of(whole)}
         elif whole:
@@ -95,6 +97,7 @@ class _EventWriter(StreamWriter):
         self._name, self._finish = "", ""
         self._items: list[Json] = []
         self._open: dict[Any, int] = {}  # the places of the items that are not done, by what they are
+        self._pieces = defaultdict[tuple[int, int], list[str]](list)  # of each text, by its item's place and its own
 
     def take(self, chunk: Json) -> Iterator[bytes]:
         if not self._top:
@@ -107,10 +110,9 @@ class _EventWriter(StreamWriter):
         self._finish = text(choice.get("finish_reason")) or self._finish
         delta = table(choice.get("delta"))
         if thoughts := completion.reasoning_of(delta):
-            item, where = yield from self._item(
-                "reasoning", id=f"rs_{self._name}", summary=[], content=[_part(_THOUGHT)]
-            )
-            item["content"][0]["text"] += thoughts
+            begun: Json = {"id": f"rs_{self._name}", "summary": [], "content": [_part(_THOUGHT)]}
+            _, where = yield from self._item("reasoning", **begun)
+            self._pieces[where["output_index"], 0].append(thoughts)
             yield self._event(f"response.{_THOUGHT}.delta", **where, content_index=0, delta=thoughts)
         logprobs = objects(table(choice.get("logprobs")).get("content"))
         for kind, name in (("content", "output_text"), ("refusal", "refusal")):
@@ -121,7 +123,7 @@ class _EventWriter(StreamWriter):
             item, where = yield from self._item("function_call", index, **call)
             item["call_id"], item["name"] = item["call_id"] or identity, item["name"] or name
             if more:
-                item["arguments"] += more
+                self._pieces[where["output_index"], 0].append(more)
                 yield self._event("response.function_call_arguments.delta", **where, delta=more)
 
     def end(self) -> Iterator[bytes]:
@@ -144,7 +146,7 @@ class _EventWriter(StreamWriter):
             item["content"].append(_part(kind))
             yield self._event("response.content_part.added", **where, part=_part(kind))
         part, more = item["content"][where["content_index"]], {}
-        part["refusal" if kind == "refusal" else "text"] += text
+        self._pieces[where["output_index"], where["content_index"]].append(text)
         if kind == "output_text":
             part["logprobs"] += logprobs
             more = {"logprobs": logprobs}
@@ -170,13 +172,15 @@ class _EventWriter(StreamWriter):
         item["status"] = "completed"
         where = {"item_id": item["id"], "output_index": place}
         if item["type"] == "function_call":
+            item["arguments"] = "".join(self._pieces[place, 0])
             done = {"name": item["name"], "arguments": item["arguments"]}
             yield self._event("response.function_call_arguments.done", **where, **done)
         elif item["type"] == "reasoning":
-            said = item["content"][0]["text"]
+            item["content"][0]["text"] = said = "".join(self._pieces[place, 0])
             yield self._event(f"response.{_THOUGHT}.done", **where, content_index=0, text=said)
         else:
             for index, part in enumerate(item["content"]):
+                part["refusal" if part["type"] == "refusal" else "text"] = "".join(self._pieces[place, index])
                 done = {name: part[name] for name in ("text", "logprobs", "refusal") if name in part}
                 yield self._event(f"response.{part['type']}.done", **where, content_index=index, **done)
                 yield self._event("response.content_part.done", **where, content_index=index, part=part)

@@ -97,8 +97,8 @@ def next_unrated(index: Index, rows: sqlite3.Connection, wanted: Filter, after: 
         since = int(turn) + 1 if is_last and turn.isdecimal() else 0
         view = EpisodeView.read(index, row, rows)
         answers = () if view.feedback or view.marks().is_rated else view.turns
-        unrated = (one for one in answers if not (one.feedback or view.marks(one.turn.index).is_rated))
-        places = (one.turn.index for one in unrated if one.said.strip() or one.calls)
+        whole = (one for one in answers if one.turn.finish != "interrupted" and (one.said.strip() or one.calls))
+        places = (one.turn.index for one in whole if not (one.feedback or view.marks(one.turn.index).is_rated))
         found = next((f"{here}:{at}" for at in places if at >= since), "")
         if found and (is_last or not waits):
             return found

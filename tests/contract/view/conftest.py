@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from view_pages import viewed
+from viewed_pages import viewed
 
 from ..gateway.conftest import agentfw
 

@@ -109,6 +109,16 @@ def test_a_refusal_that_no_other_model_may_answer_is_passed_on(
     assert not small.bodies
 
 
+def test_no_other_model_is_asked_where_a_budget_is_spent(two: Start) -> None:
+    gateway, big, small = two(assignments=("hook.budget.user_tokens=0",))
+
+    answer = post(gateway, {**ASK, "user": "ada", "max_tokens": 9})
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (429, "insufficient_quota")
+    assert (big.bodies, small.bodies) == ([], [])
+    assert [event.name for event in gateway.episode().events if event.name == "fell_back"] == []
+
+
 def test_an_unreachable_model_has_a_fallback_in_streams_and_other_formats(two: Start) -> None:
     gateway, _, _ = two(assignments=("model.big.base_url=http://127.0.0.1:9/v1",))
 

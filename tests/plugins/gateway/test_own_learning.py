@@ -16,10 +16,11 @@ from command_line import Agentfw
 from agentfw import Generation, Message, Request, Task
 from agentfw.runs import LiveRun
 from agentfw_plugins.gateway.learning.learning import Learning, ServedVersions
-from agentfw_plugins.gateway.learning.ratings import Rating, comparable
-from agentfw_plugins.gateway.learning.trainer import AT_ONCE, Look, attempt, can_show, chosen, mark_better
+from agentfw_plugins.gateway.learning.ratings import Rating, comparable, read_ratings
+from agentfw_plugins.gateway.learning.trainer import AT_ONCE, Look, Making, attempt, can_show, chosen, mark_better
 from agentfw_plugins.gateway.learning.version_file import Removal, State, Version, VersionFile, Wished
 from agentfw_plugins.gateway.live import opened
+from agentfw_plugins.worlds.from_feedback import read_examples
 
 from .tasting import Tasting
 from .test_learning import by_nothing
@@ -113,6 +114,32 @@ class Gateway:
             await learning.served.refresh()
             if not learning.served.state.rebuilds:
                 return learning.served.state
+
+
+def test_a_session_teaches_without_the_part_of_its_feedback_that_was_removed(tmp_path: Path) -> None:
+    gateway = Gateway(tmp_path)
+
+    async def rate(part: int, live: LiveRun) -> None:
+        for name in ("one", "two", "three"):
+            session = live.sessions.get(name) or live.begin(name, user="ada")
+            await session.answer([Message("user", f"Is it {name}, {part}?")])
+            session.feedback(1.0, turn=part)
+            await live.keep(session)
+
+    async def rate_twice() -> float:
+        live, _ = gateway.opened()
+        async with live:
+            await rate(0, live)
+            between = time.time()
+            await rate(1, live)
+        return between
+
+    state = State(removals=[Removal(until=asyncio.run(rate_twice()))])
+    ratings, room = read_ratings(gateway.file.episodes(), state.removals), tmp_path / "room"
+    Making(gateway.file, state, tmp_path / "spec.toml").values(ratings, room)
+
+    taught = [one.messages[-1].content for one in read_examples([room / "recorded"], 0.5)]
+    assert sorted(taught) == ["Is it one, 1?", "Is it three, 1?", "Is it two, 1?"]
 
 
 @pytest.mark.slow

@@ -113,6 +113,16 @@ def test_an_unused_session_is_ended_once_and_begins_anew_under_its_name(anywhere
     assert again["content"] == "You said: two"
 
 
+@pytest.mark.slow
+def test_who_asks_while_an_unused_session_is_being_ended_gets_it_or_a_new_one(anywhere: str, tmp_path: Path) -> None:
+    given: dict[str, Any] = {"policy": "scripted", "assignments": ['policy.replies=["Noted."]']}
+    with served(tmp_path / "a", Limits(shared=anywhere, idle=0.1), **given) as gateway:
+        for number in range(40):
+            said(gateway.ask("tea", "one"))
+            time.sleep(0.08 + number % 10 / 100)
+        assert listed(gateway), "some of them were ended"
+
+
 def listed(gateway: Served) -> list[dict[str, Any]]:
     """The sessions that have ended and were scored, as any gateway lists them."""
     found = CLIENT.get(f"{gateway.url}/sessions").json()["sessions"]

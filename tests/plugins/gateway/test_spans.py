@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from chat_server import completion, tool_call
-from view_pages import viewed
+from viewed_pages import viewed
 
 from .conftest import CLIENT
 from .upstream import Passing, passing

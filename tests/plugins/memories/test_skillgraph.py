@@ -299,6 +299,22 @@ def test_a_rated_answer_is_shown_as_a_demonstration_and_its_correction_last(memo
     assert recalled(memory(), "file this: my card was stolen again") == []
 
 
+def test_a_correction_is_remembered_with_the_question_that_it_answers(memory: Open) -> None:
+    mine = memory()
+    talk = Episode(TASK, environment="sessions", messages=[Message("user", "Which tea?"), Message("user", "And then?")])
+    talk.turns += [Turn(place, 0.0, 1.0, text="Coffee.", shown=tuple(range(place + 1))) for place in range(2)]
+    for data in (
+        {"turn": 0, "correction": "A green one.", "text": "A green one."},
+        {"turn": 1, "text": "I love cake."},
+    ):
+        talk.events.append(Event(0.0, "observation", "feedback", {"value": -1.0, "by": "user", **data}))
+
+    for _ in range(2):
+        learn(mine, talk, -1.0)
+
+    assert sorted(one.text for one in remembered(mine)) == ["For sessions: I love cake.", "Which tea? A green one."]
+
+
 REPLIES = ['{"name": "decide", "arguments": {"accept": "A", "ranking": ["A", "B", "C", "D", "E"]}}']
 
 

@@ -74,6 +74,12 @@ def furthest(folder: Path, run: Any) -> float:
     return most
 
 
+def is_as_any_file(folder: Path) -> bool:
+    """Whether all files can be read by whoever can read what this user writes."""
+    (beside := folder.with_name("any")).touch()
+    return {path.stat().st_mode for path in folder.iterdir()} == {beside.stat().st_mode}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
@@ -90,6 +96,7 @@ def test_a_merged_model_says_what_the_trained_one_said(
     assert export(str(run.path), str(tmp_path / "merged"), "--merge") == 0
 
     assert furthest(tmp_path / "merged", run) < 1e-4
+    assert is_as_any_file(tmp_path / "merged")
     assert furthest(model, run) > 1e-3, "it has learned something"
     assert {path.name for path in model.iterdir()} <= {path.name for path in (tmp_path / "merged").iterdir()}
 
@@ -108,6 +115,7 @@ def test_an_adapter_is_exported_as_plain_peft_reads_it(
 
     told = json.loads(capsys.readouterr().out)
     assert told == {"run": run.id, "version": "policy@1", "folder": str(target), "whole": False}
+    assert is_as_any_file(target)
     base = AutoModelForCausalLM.from_pretrained(model, local_files_only=True)
     merged = PeftModel.from_pretrained(base, target).merge_and_unload()
     merged.save_pretrained(tmp_path / "plain")

@@ -7,6 +7,7 @@ import json
 import random
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,36 @@ def test_a_stream_is_read_as_it_was_written(protocol: Protocol) -> None:
     assert within(REPLY["choices"], reply.whole()["choices"])
     assert within(REPLY["usage"], reply.whole()["usage"])
     assert "".join(filter(None, told)) == "Sunny."
+
+
+@pytest.mark.parametrize("name", ["chat", "completions", "responses", "messages", "google"])
+def test_a_chunk_that_says_nothing_is_told_as_one(name: str) -> None:
+    writer = protocols()[name].writer(Body({"model": "served"}))
+    ends: list[dict[str, Any]] = [{"finish_reason": "stop"}, {"delta": None, "finish_reason": "stop"}]
+    said = {"index": 0, "delta": {"content": "Sunny."}}
+
+    chunks = [{"id": "1", "choices": [{"index": 0, **one}]} for one in (said, *ends)]
+    told = b"".join([*(event for chunk in chunks for event in writer.take(chunk)), *writer.end()])
+
+    reply = StreamedReply(protocols()[name].reader)
+    for line in told.splitlines():
+        reply.take(line)
+    assert reply.whole()["choices"][0]["message"]["content"] == "Sunny."
+
+
+@pytest.mark.parametrize("protocol", CONVERSING, ids=lambda protocol: protocol.name)
+@pytest.mark.parametrize("kind", ["content", "tool_calls"])
+def test_a_stream_of_many_pieces_takes_time_by_its_length(protocol: Protocol, kind: str) -> None:
+    writer, reply, piece = protocol.writer(Body({"model": "served"})), StreamedReply(protocol.reader), "word " * 2000
+    calls = [{"index": 0, "id": "c", "function": {"name": "note", "arguments": piece}}]
+    chunk = {"id": "1", "choices": [{"index": 0, "delta": {kind: calls if kind == "tool_calls" else piece}}]}
+
+    began = time.process_time()
+    for _ in range(2000):
+        for line in b"".join(writer.take(chunk)).splitlines():
+            reply.take(line)
+
+    assert time.process_time() - began < 8, "the square of the length takes 20 seconds"
 
 
 @pytest.mark.parametrize("name", ["responses", "messages", "google"])

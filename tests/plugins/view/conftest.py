@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from view_pages import HOST, viewed
+from viewed_pages import HOST, viewed
 
 from agentfw import Component, Intervention, Memory, Moment, Run, hookimpl
 from agentfw.memory import Query, Recollection

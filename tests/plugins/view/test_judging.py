@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,11 @@ from chat_server import completion, serving
 from command_line import Agentfw
 from serving_gateways import CLIENT
 
+from agentfw import Generation, Request
 from agentfw_plugins.worlds.from_feedback import read_examples
 
 from .conftest import viewed
-from .test_sessions import asked_once, live_run
+from .test_sessions import Echo, asked_once, live_run
 from .test_view import read, runs_of, shown
 
 View = Callable[..., str]
@@ -94,6 +96,23 @@ def test_a_page_starts_nothing_unless_that_was_allowed(sessions: Path, view: Vie
     assert answer.status_code == 400
     assert "agentfw view --allow-start" in answer.text
     assert [folder.name for folder in sessions.iterdir() if folder.is_dir()] == [run.name]
+
+
+def test_an_answer_that_broke_off_waits_for_no_rating(tmp_path: Path, view: View) -> None:
+    class BreaksOff(Echo):
+        async def generate(self, request: Request) -> Generation:
+            return replace(await super().generate(request), finish="interrupted")
+
+    async def lead() -> None:
+        async with live_run(tmp_path) as live:
+            for name, policy in (("tea", BreaksOff()), ("cake", Echo())):
+                await asked_once(live, name, "ana", f"What about {name}?", policy)
+
+    asyncio.run(lead())
+    page = CLIENT.get(f"{view(tmp_path)}/rate?sort=began&order=up").text
+
+    assert "What about cake?" in page
+    assert "What about tea?" not in page
 
 
 @pytest.mark.slow

@@ -18,13 +18,13 @@ from typing import Any
 
 from ...episode import Usage
 from ...errors import UnknownNameError
-from ...printing.out import counted
+from ...printing.out import counted, docs_page
 from ...report.statistics import Interval, PairedDifference, bootstrap, paired_difference
 from .figure_table import better, figures_of, in_order
 from .folder import RunFolder
 from .play_records import Marks, State, journals_of, reasons
 
-WHY_NO_LEARNING = "See docs/guides/why-no-learning.md"
+WHY_NO_LEARNING = f"See {docs_page('docs/guides/why-no-learning.md')}"
 """Where a person finds what to do about an update that has taught nothing."""
 
 

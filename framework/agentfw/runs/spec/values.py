@@ -27,10 +27,11 @@ from ...boundary.secrets import MASK
 from ...errors import SettingsError, UnknownNameError, UsageError
 from ...host.offers import is_file
 from ...host.trust import require_trusted
-from ...printing.out import shown_path
+from ...printing.out import docs_page, shown_path
 from .run_spec import COMPONENTS, LISTS, label_of_name
 
 _LARGEST_FILE = 1_000_000
+_FORMAT = f"see {docs_page('docs/reference/settings.md')}"
 _SINGLE = tuple(key for key in COMPONENTS if key not in LISTS.values())
 
 
@@ -47,13 +48,13 @@ def read_spec(path: Path, *, check: bool = True) -> dict[str, Any]:
             raise UsageError(f"{shown} has more than {_LARGEST_FILE:,} bytes, so it is no spec", fix="pass a spec file")
         values = relative_to(path.parent, written_values(tomllib.loads(content.decode("utf-8"))))
     except FileNotFoundError:
-        raise UsageError(f"there is no spec file {shown}", fix="see docs/reference/settings.md") from None
+        raise UsageError(f"there is no spec file {shown}", fix=_FORMAT) from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"can't read {shown}: {error}", fix="a spec is a TOML file in UTF-8") from None
     except RecursionError:
-        raise SettingsError(f"{shown} nests its values too deeply", fix="see docs/reference/settings.md") from None
+        raise SettingsError(f"{shown} nests its values too deeply", fix=_FORMAT) from None
     except ValueError as error:  # not TOML, or a number of a million digits
-        raise SettingsError(f"{shown} isn't valid TOML: {error}", fix="see docs/reference/settings.md") from None
+        raise SettingsError(f"{shown} isn't valid TOML: {error}", fix=_FORMAT) from None
     if check:
         require_trusted(path, values)
     return values

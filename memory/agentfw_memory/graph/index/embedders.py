@@ -27,6 +27,7 @@ import importlib.util
 import os
 import re
 import time
+import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
@@ -261,8 +262,7 @@ def _sentence_transformers(model: str) -> CheckedEmbedder:
 
 def _http_embedder(model: str) -> CheckedEmbedder:
     """A model on a server that speaks OpenAI's `/v1/embeddings`: Ollama, vLLM, llama.cpp, text-embeddings-inference.
-    Its name is stored with its vectors, so it holds the model and no address: the server may move. A key is stored
-    nowhere."""
+    Its name, stored with its vectors, has no address, because the server may move. A key is stored nowhere."""
     import httpx
 
     if not model:
@@ -283,6 +283,7 @@ def _http_embedder(model: str) -> CheckedEmbedder:
             found.extend(_served(client, f"{address}/embeddings", model, batch))
         return found
 
+    weakref.finalize(rows, client.close)
     return CheckedEmbedder(name, partial(rows, what="passage"), queries=partial(rows, what="query"))
 
 

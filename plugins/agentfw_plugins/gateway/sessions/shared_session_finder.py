@@ -118,7 +118,7 @@ class SharedSessionFinder(LiveSessionFinder):
             async with held.lock:
                 # Another request of this gateway may have it already.
                 live = self.live.sessions.values() if held.number is not None else ()
-                session = next((one for one in live if one.episode.task.index == held.number), None)
+                session = next((one for one in live if one.episode.task.index == held.number and not one.over), None)
                 if session is None:
                     session = await self._take(held, caller, name, begins=begins)
             return self._of(caller, session)
@@ -175,26 +175,29 @@ class SharedSessionFinder(LiveSessionFinder):
 
     async def _commit(self, session: Session, *, finish: str = "", answers: Sequence[str] = ()) -> int:
         """Write what is new in a session to the store. Returns its version from then on."""
+        async with self._held[_first(session)].lock:
+            return await self._append(session, finish=finish, answers=answers)
+
+    async def _append(self, session: Session, *, finish: str = "", answers: Sequence[str] = ()) -> int:
         first, episode = _first(session), session.episode
         held = self._held[first]
-        async with held.lock:
-            if (known := self._known.get(session)) is None:
-                raise StorageError("another gateway has taken this session over", fix="ask again")
-            until, task = lengths(episode), episode.task
-            record = news_since(episode, known.lengths).to_record()
-            # Nobody else here works on it, so that others may have it at once.
-            gives_back = not (finish or session.in_flight) and held.requests == 1
-            append = partial(self.store.append, user=task.user, finish=finish, answers=answers, first=first)
-            try:
-                await self._ask(partial(append, gives_back=gives_back), task.index, known.version, record)
-            except Exception:
-                # It may be written or not, and perhaps it is another gateway's now: the next request asks the store.
-                self._forget(session)
-                raise
-            if gives_back:
-                held.number = None
-            known.version, known.lengths = known.version + 1, until
-            return known.version
+        if (known := self._known.get(session)) is None:
+            raise StorageError("another gateway has taken this session over", fix="ask again")
+        until, task = lengths(episode), episode.task
+        record = news_since(episode, known.lengths).to_record()
+        # Nobody else here works on it, so that others may have it at once.
+        gives_back = not (finish or session.in_flight) and held.requests == 1
+        append = partial(self.store.append, user=task.user, finish=finish, answers=answers, first=first)
+        try:
+            await self._ask(partial(append, gives_back=gives_back), task.index, known.version, record)
+        except Exception:
+            # It may be written or not, and perhaps it is another gateway's now: the next request asks the store.
+            self._forget(session)
+            raise
+        if gives_back:
+            held.number = None
+        known.version, known.lengths = known.version + 1, until
+        return known.version
 
     async def release(self, session: Session) -> None:
         first = _first(session)
@@ -319,11 +322,13 @@ class SharedSessionFinder(LiveSessionFinder):
             try:
                 async with held.lock:
                     session, held.number = await self._up_to_date(shared), shared.number
-                if shared.finish:  # the gateway that ended it was killed before it was scored
-                    session.end(shared.finish)
+                    if shared.finish:  # the gateway that ended it was killed before it was scored
+                        session.end(shared.finish)
+                    elif held.requests == 1:  # nobody came for it meanwhile
+                        session.end(IDLE)
+                        await self._append(session, finish=IDLE)
+                if session.over:
                     await self._concluded(session)
-                else:
-                    await self._end(session, IDLE)
             finally:
                 await self._let_go(shared.first, held)
             if self.live.hearing.waiting(shared.user):

@@ -27,6 +27,7 @@ from pydantic import Field
 
 from agentfw import Environment, Intervention, Moment, Settings, Task, Turn, World, action
 from agentfw.errors import InterventionRefused
+from agentfw.printing.out import docs_page
 from agentfw.request import Brief
 from agentfw.seeds import Seeds
 from agentfw.timeline import Scheduled
@@ -50,6 +51,7 @@ __all__ = [
 ]
 
 Letter = Literal["A", "B", "C", "D", "E"]
+_STYLES = docs_page("docs/reference/calendar.md")
 _NAMED = re.compile(r"(?:EVENT\s+)?([A-E])(?:[:.)\s].*)?", re.S)
 
 
@@ -57,7 +59,7 @@ class CalendarSettings(Settings):
     rounds: int = Field(ROUNDS, ge=1, le=ROUNDS, description="Number of conflicts per episode (N).")
     conflicts: int = Field(5, ge=2, le=len(LETTERS), description="Number of events per conflict (M).")
     turns: int = Field(4, ge=1, description="Maximum number of turns per conflict (K).")
-    style: Style = Field("plain", description="Prompting style for language models (see docs/reference/calendar.md).")
+    style: Style = Field("plain", description=f"Prompting style for language models (see {_STYLES}).")
     data_seed: int = Field(7, ge=0, description="Seed of the generated users; the run's seed doesn't change them.")
     organisations: str = Field("", description="Directory of YAML files of organisations. Default: those that ship.")
     users_each: int = Field(5, ge=1, le=30, description="Number of users per organisation.")

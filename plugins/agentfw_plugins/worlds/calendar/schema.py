@@ -22,6 +22,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from agentfw.boundary.settings_input import validate
 from agentfw.errors import SettingsError, nearest
+from agentfw.printing.out import docs_page
 
 from .event_attributes import CHOICES, OUTSIDE, RELATIONS
 
@@ -242,7 +243,7 @@ def _check_slots(texts: Iterable[str], allowed: set[str]) -> None:
 
 Some = TypeVar("Some", bound=Table)
 
-_FIX = "see docs/guides/organisations.md"
+_FIX = f"see {docs_page('docs/guides/organisations.md')}"
 
 
 @cache

@@ -21,6 +21,7 @@ from pathlib import Path
 from random import Random
 
 from agentfw.errors import SettingsError
+from agentfw.printing.out import docs_page
 from agentfw.seeds import Seeds
 
 from .assistant_settings import AssistantSettings
@@ -30,6 +31,7 @@ from .people import Person
 
 _SCENARIO = Scenario("log", ("item_search", "item_take"), False, "items", (), (), {})
 _REQUEST = "Find something that I'd like."
+_GUIDE = docs_page("plugins/papers/docs/guides/assistant.md")
 _SHARES = {"train": 0.6, "validation": 0.75, "test": 1.0}
 """Where each split ends, as a share of the users."""
 
@@ -152,7 +154,7 @@ class OwnLog(Errands):
     def _wrong(self, name: str, what: str) -> SettingsError:
         return SettingsError(
             f"environment.logs: {self._folder / name}: {what}",
-            fix="write interactions.csv, requests.csv and items.csv, as docs/guides/assistant.md says",
+            fix=f"write interactions.csv, requests.csv and items.csv, as {_GUIDE} says",
         )
 
 
