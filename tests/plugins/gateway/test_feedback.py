@@ -93,15 +93,6 @@ def test_a_metric_is_given_on_the_command_line(gateway: Served, agentfw: Agentfw
     assert found == [("solved", False), ("stars", 4.5)]
 
 
-def test_a_report_of_ended_sessions_names_the_file_whose_figures_are_gone(gateway: Served, agentfw: Agentfw) -> None:
-    ask(gateway, "tea")
-    CLIENT.post(f"{gateway.url}/s/tea/end").raise_for_status()
-    folder = gateway.live.folder.path
-    (folder / "metrics.jsonl").unlink()
-
-    assert "metrics.jsonl lacks the figures" in agentfw("report", str(folder)).err
-
-
 def rated(*answers: tuple[str, tuple[int, ...]], **feedback: Any) -> Episode:
     """A session whose answers ended like this and have these tokens, and what was said of them."""
     turns = [Turn(i, 0, 1, text="yes", finish=finish, token_ids=ids) for i, (finish, ids) in enumerate(answers)]

@@ -280,32 +280,6 @@ def test_the_page_allows_its_own_script_and_nothing_else(gateway: Served) -> Non
     assert CLIENT.get(f"{gateway.url}/", headers={"host": "evil.example"}).status_code == 403
 
 
-def test_sessions_of_an_earlier_process_are_listed_and_read_with_their_rewards(serve: Serve) -> None:
-    from .conftest import rule, served
-
-    runs = Path(serve().live.folder.path).parent.parent / "earlier"
-    with served(runs, policy="scripted", assignments=[f"policy.rule={rule.__module__}:rule"]) as first:
-        for name in ("ended", "other"):
-            ask(first.session(name), body(f"hello from {name}"))
-        CLIENT.post(f"{first.url}/s/ended/feedback", json={"value": 0.5, "turn": 0})
-        CLIENT.post(f"{first.url}/s/ended/end")
-        run = first.live.folder.path.name
-
-    with served(runs, resume=run) as again:
-        listed = CLIENT.get(f"{again.url}/sessions").json()
-        older = CLIENT.get(f"{again.url}/sessions?before=1").json()
-        read = CLIENT.get(f"{again.url}/s/ended").json()
-
-    assert [(one["session"], one["begins"], one["finish"]) for one in listed["sessions"]] == [
-        ("other", "hello from other", "closed"),
-        ("ended", "hello from ended", "ended"),
-    ]
-    assert [one["session"] for one in older["sessions"]] == ["ended"]
-    assert (read["reward"], read["feedback"][0]["value"]) == (0.5, 0.5)
-    assert [message["content"] for message in read["messages"]] == ["hello from ended"]
-    assert read["turns"][0]["text"] == "You said: hello from ended"
-
-
 def test_an_answer_that_came_back_is_told_from_one_that_was_edited(gateway: Served) -> None:
     url = gateway.session("edited")
     first = ask(url, body("one"))["choices"][0]["message"]

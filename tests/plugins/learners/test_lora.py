@@ -41,19 +41,6 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_several_answers_are_scored_as_each_alone(learner_of: Make, make_batch: MakeBatch) -> None:
-    """Answers of one prompt share a tree, and the last has a prompt of its own."""
-    learner = learner_of()
-    learner.update(make_batch(*PAIR))
-    answers = [(PROMPT, GOOD), (PROMPT, BAD), ((*PROMPT, *GOOD), (40,)), ((7, 8), (9, 10, 11, 12, 13))]
-
-    several = learner.score(answers).logprobs
-
-    alone = [value for answer in answers for value in learner.score([answer]).logprobs]
-    assert list(several) == pytest.approx(alone, abs=1e-5)
-    assert len(several) == sum(len(answer) for _, answer in answers)
-
-
 @pytest.mark.parametrize(
     "changes", [{"weights": "all", "learning_rate": 1e-3, "precision": "bf16"}, {"optimizer": "adamw_8bit"}]
 )

@@ -68,10 +68,7 @@ def begin(model: Path, adapter: Path, **settings: Any) -> LoraLearner:
         ({"lora_alpha": 32}, "set learner.alpha=32"),
         ({"target_modules": ["q_proj"]}, 'set learner.modules=["q_proj"]'),
         ({"use_rslora": True}, "set learner.rank_stabilised=true"),
-        ({"use_dora": True}, "set learner.dora=true"),
-        ({"layers_to_transform": [0]}, "set learner.layers=[0]"),
         ({"alpha_pattern": {"q_proj": 4}}, "merge_and_unload"),
-        ({"init_lora_weights": "pissa"}, "merge_and_unload"),
         ({"invented_tomorrow": True}, "merge_and_unload"),
     ],
 )

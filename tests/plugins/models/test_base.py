@@ -101,24 +101,6 @@ def test_two_who_load_a_model_share_its_weights_and_nothing_else(
     two.model.norm(two.get_input_embeddings()(ids)).sum().backward()
 
 
-@pytest.mark.slow
-def test_an_adapter_that_is_served_changes_nothing_for_the_learner_beside_it(
-    make_model: Callable[..., Path], make_adapter: Callable[..., Path], tmp_path: Path
-) -> None:
-    pytest.importorskip("peft")
-    from agentfw_plugins.models.sampling_weights import Weights
-
-    folder = make_model(tmp_path / "model")
-    ids = torch.tensor([[5, 6, 7, 8]])
-    learner = load_base(folder, "fp32", "cpu")
-    with torch.no_grad():
-        before = learner(ids).logits
-        served = Weights(folder, "fp32", "cpu", "sdpa").of(make_adapter(folder, tmp_path / "adapter"))
-        assert not torch.allclose(served(ids).logits, before, atol=1e-3)
-        assert torch.equal(learner(ids).logits, before)
-    assert served.get_input_embeddings().weight.data_ptr() == learner.get_input_embeddings().weight.data_ptr()
-
-
 # -- in four bits, as a server serves them ----------------------------------------------------------------------------
 
 

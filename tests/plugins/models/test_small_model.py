@@ -128,12 +128,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make(tmp_path_factory.mktemp("llama"))
 
 
-def test_it_thinks_of_tokens_what_transformers_thinks(folder: Path) -> None:
-    found = NumpyLlama.load(folder).logprobs(IDS[:20], IDS[20:])
-
-    assert found == pytest.approx(reference(folder, IDS)[19:], abs=1e-4)
-
-
 @pytest.mark.parametrize("others", [1, 7, 30])
 def test_who_else_is_in_the_batch_changes_no_bit(folder: Path, others: int) -> None:
     model = NumpyLlama.load(folder)

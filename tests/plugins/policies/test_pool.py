@@ -243,22 +243,6 @@ async def test_the_requests_of_a_task_go_to_one_replica_while_it_has_room_until_
 
 
 @asynchronous
-async def test_requests_wait_in_order_when_all_are_busy_and_none_is_given_up() -> None:
-    pool = balancer(replicas=1, in_flight=1)
-    order: list[int] = []
-
-    async def ask(number: int) -> None:
-        place = await pool.take("task")
-        order.append(number)
-        await asyncio.sleep(0)
-        pool.give_back(place)
-
-    await asyncio.gather(*map(ask, range(20)))
-
-    assert order == list(range(20))
-
-
-@asynchronous
 async def test_a_cancelled_request_passes_its_turn_on() -> None:
     pool = balancer(replicas=1, in_flight=1)
     place = await pool.take("task")
@@ -268,18 +252,3 @@ async def test_a_cancelled_request_passes_its_turn_on() -> None:
     first.cancel()
 
     assert (await second).replica == 0
-
-
-@asynchronous
-async def test_a_request_of_a_lost_replica_does_not_count_for_the_one_in_its_place() -> None:
-    pool = balancer(replicas=1, in_flight=1)
-    lost = await pool.take("task")
-    pool.leave(0)
-    pool.join(0)
-    await pool.take("task")
-    pool.give_back(lost)
-    third = asyncio.create_task(pool.take("task"))
-    await asyncio.sleep(0.01)
-
-    assert not third.done()
-    third.cancel()

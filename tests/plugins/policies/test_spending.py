@@ -12,9 +12,6 @@ import pytest
 from chat_server import Reply, Script, completion, refusal, serving, tool_call
 from command_line import Agentfw, Answer
 
-from agentfw.episode import Usage
-from agentfw.policy import Price
-
 COUNTED = {"prompt_tokens": 100, "completion_tokens": 10}
 DETAILED = {**COUNTED, "prompt_tokens_details": {"cached_tokens": 40}}
 
@@ -62,15 +59,6 @@ def react(address: str, **settings: object) -> tuple[tuple[str, ...], dict[str, 
 
 
 # -- what is told ------------------------------------------------------------------------------------------------------
-
-
-def test_a_price_is_that_of_a_million_tokens_and_cached_ones_have_their_own() -> None:
-    usage = Usage(prompt=1_000_000, cached=400_000, sampled=100_000)
-
-    assert Price(prompt=2, cached=0.5, sampled=8).cost(usage) == pytest.approx(1.2 + 0.2 + 0.8)
-    assert Price(prompt=2, sampled=8).cost(usage) == pytest.approx(2.8), "without a price of their own"
-    assert Price(prompt=2, cached=0.5, sampled=8).cost(Usage(1_000_000, None, 0)) == 2
-    assert Price(prompt=2, sampled=8).cost(Usage(1_000_000, 0, None)) is None
 
 
 @pytest.mark.slow

@@ -113,33 +113,6 @@ def test_a_common_beginning_is_computed_once(small_model: Path, monkeypatch: pyt
     assert sum(computed) <= prompt + 16 + len(later.prompt_ids) - prompt + 32
 
 
-def test_questions_that_share_nothing_are_answered_beyond_the_rows_that_are_there(small_model: Path) -> None:
-    """Each takes a row of its own, so the 17th needs more rows than were made at first."""
-    words = [random.Random(number).choices(WORDS, k=30) for number in range(20)]
-    asked = [
-        Request([Message("user", " ".join(said))], sampling=Sampling(max_tokens=6, seed=7), task=Task(number, 1))
-        for number, said in enumerate(words)
-    ]
-
-    answers = using(make(small_model, batch=32), lambda policy: in_turn(policy, asked))
-
-    alone = using(make(small_model), lambda policy: in_turn(policy, asked[-4:]))
-    assert [one.token_ids for one in answers[-4:]] == [one.token_ids for one in alone]
-
-
-def test_a_request_that_is_given_up_leaves_room(small_model: Path) -> None:
-    async def use(policy: TransformersPolicy) -> Generation:
-        given_up = [asyncio.ensure_future(policy.generate(request(n, max_tokens=1500))) for n in range(4)]
-        await asyncio.sleep(0.2)
-        for one in given_up:
-            one.cancel()
-        return await policy.generate(request(5))
-
-    assert using(make(small_model, batch=2), use) == using(
-        make(small_model, batch=2), lambda policy: policy.generate(request(5))
-    )
-
-
 # -- what can be wrong -------------------------------------------------------------------------------------------------
 
 

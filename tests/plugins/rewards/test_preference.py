@@ -64,16 +64,9 @@ def test_each_is_given_what_they_like_and_what_it_is_made_of_is_seen_and_does_no
 
 
 def test_the_weights_of_the_two_branches_can_be_set(host: Host, town: Any) -> None:
-    episode = book(MUSEUM)
-    only, none = (make(host, town, interest_weight=weight, conformity_weight=0) for weight in (2, 0))
-    (one,), (other,) = scores(only, episode), scores(none, episode)
-    assert one["preference"].value > 0.7
-    assert other["preference"].value == 0.5
-    own = make(host, town).model.settings
-    (same,) = scores(
-        make(host, town, interest_weight=own.interest_weight, conformity_weight=own.conformity_weight), episode
-    )
-    assert same == scores(make(host, town), episode)[0]
+    (found,) = scores(make(host, town, interest_weight=0, conformity_weight=0), book(MUSEUM))
+
+    assert found["preference"].value == 0.5
 
 
 @pytest.mark.parametrize(

@@ -215,12 +215,6 @@ def test_a_server_that_stops_at_once_is_told_with_its_last_words(monkeypatch: py
     assert error.fix.startswith("run it by hand: ")
 
 
-def test_nobody_at_the_url_is_told() -> None:
-    port = free_port()
-    error = refused(MCPSettings(url=f"http://127.0.0.1:{port}/mcp", connect_deadline=5))
-    assert f"http://127.0.0.1:{port}/mcp can't be reached" in error.message
-
-
 @pytest.mark.slow
 def test_a_wanted_tool_that_there_is_not_is_told_with_the_nearest(tmp_path: Path) -> None:
     starts = tmp_path / "starts"

@@ -31,9 +31,7 @@ from agentfw_plugins.worlds.calendar.dataset import Calendar
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, CalendarSettings
 from agentfw_plugins.worlds.calendar.event_attributes import RULES
 from agentfw_plugins.worlds.calendar.policies import (
-    PRIOR_FILE,
     LinearPolicy,
-    LinearSettings,
     RulesPolicy,
     RulesSettings,
     fitted_prior,
@@ -78,31 +76,6 @@ def test_through_the_engagement_linear_is_the_learner_itself(calendar: Calendar)
 
     assert episode.series("error") == learned(calendar, fitted_prior().of(role_of(calendar)))
     assert episode.outcome["invalid"] == 0.0
-
-
-def test_linear_keeps_users_apart_and_an_episode_again_is_the_same() -> None:
-    tasks = CalendarConflicts(CalendarSettings(rounds=12)).tasks(3, 7, "validation")
-    policy = LinearPolicy(LinearSettings(prior="flat"))
-
-    async def together() -> list[Episode]:
-        worlds = [CalendarConflicts(CalendarSettings(rounds=12)) for _ in tasks]
-        runs = [Engagement(world, PolicyAgent(policy)).run(task) for world, task in zip(worlds, tasks, strict=True)]
-        return list(await asyncio.gather(*runs))
-
-    first, second = asyncio.run(together()), asyncio.run(together())
-    for task, one, again in zip(tasks, first, second, strict=True):
-        own = LinearPolicy(LinearSettings(prior="flat"))
-        world = CalendarConflicts(CalendarSettings(rounds=12))
-        alone = asyncio.run(Engagement(world, PolicyAgent(own)).run(task))
-        assert one.series("error") == again.series("error") == alone.series("error")
-
-
-def test_the_fitted_prior_knows_every_shipped_role_and_where_it_is_from(calendars: list[Calendar]) -> None:
-    prior, about = fitted_prior(), json.loads(PRIOR_FILE.read_text("utf-8"))["about"]
-    assert len(prior.roles) == 20
-    assert {role_of(calendar) for calendar in calendars} <= set(prior.roles)
-    assert prior.of("bakery/baker").mean is prior.mean
-    assert (about["split"], about["users"]) == ("train", 200)
 
 
 # -- rules -------------------------------------------------------------------------------------------------------------

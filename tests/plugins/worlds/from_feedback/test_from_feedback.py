@@ -127,25 +127,6 @@ def test_train_from_learns_the_wanted_answers(trained: Trained, recorded: Path) 
     assert summary.figures["agreement"].estimate > summary.before["agreement"].estimate + 0.2
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize(("optimizer", "samples"), [("dpo", 2), ("hint", 1)])
-def test_corrections_are_learned_as_pairs_and_as_hints(
-    trained: Trained, recorded: Path, optimizer: str, samples: int
-) -> None:
-    run, _, lines = trained(recorded, optimizer, "sft", 5, tasks=4, sets={"learning_rate": 0.01})
-
-    assert run.folder.about["spec"]["samples"] == samples
-    learned = [line["learner"] for line in lines]
-    if optimizer == "dpo":
-        assert [line["optimizer"]["pairs"] for line in lines] == [4.0] * 5
-        assert learned[0]["margin"] == 0, "the policy is the reference"
-        assert learned[-1]["margin"] > 1
-        assert learned[-1]["pairs_right"] == 1
-    else:
-        assert [line["optimizer"]["hints"] for line in lines] == [4.0] * 5
-        assert abs(learned[-1]["reverse_kl"]) < 0.5 * abs(learned[0]["reverse_kl"])
-
-
 KINDS = {"tea": ("green", "mint", "jasmine", "black", "white"), "coffee": ("filter", "mocha", "iced", "strong", "mild")}
 USERS = 16
 

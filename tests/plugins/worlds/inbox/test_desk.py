@@ -79,8 +79,6 @@ def test_a_mail_puts_the_writing_aside_and_asking_to_write_goes_on_after_it() ->
     ("call", "takes"),
     [
         (Intervention("check_inbox"), 0.1),
-        (Intervention("triage"), 0.2),
-        (Intervention("open_message", {"message": 0}), 0.1),
         (Intervention("handle_email", {"message": 0}), 1.0),
         (Intervention("set_reminder", {"message": 0, "after": 4}), 0.1),
     ],
@@ -119,7 +117,6 @@ def test_what_is_asked_for_together_is_done_one_after_the_other_and_what_was_due
     "call",
     [
         Intervention("handle_email", {"message": 99}),
-        Intervention("open_message", {"message": -1}),
         Intervention("set_reminder", {"message": 0, "after": 0}),
         Intervention("set_reminder", {"message": 0, "after": 1e9}),
         Intervention("reply", {"message": 0}),

@@ -80,16 +80,6 @@ def test_arguments_choose_the_tasks_of_a_split(host: Host, tmp_path: Path) -> No
 @with_chat
 @with_library
 @pytest.mark.slow
-def test_a_taskset_without_a_program_is_a_chat(host: Host, tmp_path: Path) -> None:
-    episodes = played(host, tmp_path, {"id": "vf-shout"}, ["TEA"], episodes=1)
-
-    assert [(episode.utility, len(episode.turns)) for episode in episodes] == [(1.0, 1)]
-    assert [message.role for message in episodes[0].messages] == ["system", "user"]
-
-
-@with_chat
-@with_library
-@pytest.mark.slow
 def test_tools_of_the_library_are_called(host: Host, tmp_path: Path) -> None:
     [episode] = played(host, tmp_path, {"id": "vf-stock"}, [LOOK, "There is 7."], episodes=1)
 
