@@ -44,7 +44,6 @@ def rule(moment: Moment) -> list[Intervention | str]:
 
 @pytest.fixture
 def rule_is_found(monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
-    """The options for the rule of this module."""
     monkeypatch.syspath_prepend(Path(__file__).parent)
     return ("--policy=scripted", "--set=policy.rule=test_chat:rule")
 

@@ -124,9 +124,6 @@ def test_what_is_not_there_is_named(tiny_gateway: Served) -> None:
         tiny_gateway.openai().images.generate(model="agentfw", prompt="x")
 
 
-# -- counts ------------------------------------------------------------------------------------------------------------
-
-
 def test_a_count_is_that_of_the_server_and_none_is_made_up_where_it_has_none(upstream: Start) -> None:
     counts, has_none = upstream(Reply({"input_tokens": 42}), apis=("messages",)), upstream()
     asked: Any = {"model": "served", "messages": [{"role": "user", "content": "x"}]}

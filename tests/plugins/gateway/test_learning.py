@@ -30,7 +30,6 @@ def compared(new: list[float], liked: list[bool], seed: int = 7) -> Comparison:
 
 @cache
 def by_nothing() -> list[Comparison]:
-    """Comparisons by thumbs that say nothing."""
     draw, likes = random.Random(7), [number % 3 == 0 for number in range(30)]
     return [compared([draw.gauss(-0.5, 1) for _ in likes], likes, seed) for seed in range(240)]
 

@@ -34,10 +34,8 @@ REFUSED: dict[str, Body] = {
     "response_format": {"response_format": {"type": "json_object"}},
     "logit_bias": {"logit_bias": {"5": 1}},
     "top_logprobs": {"top_logprobs": 2, "logprobs": True},
-    "reasoning_effort": {"reasoning_effort": "high"},
     "n": {"n": 2, "stream": True},
     "messages[0].name": {"messages": [{"role": "user", "content": "x", "name": "ada"}]},
-    "chat_template_kwargs": {"chat_template_kwargs": {"x": 1}},
     "text.format": {"input": "hi", "messages": None, "text": {"format": SCHEMA}},
 }
 
@@ -130,8 +128,6 @@ def transformers(model: Path) -> list[str]:
 
 
 class Noting(Policy):
-    """Notes what another policy draws."""
-
     def __init__(self, policy: Policy) -> None:
         self.policy, self.drawn = policy, list[Generation]()
 
@@ -148,7 +144,7 @@ async def lead(client: httpx.AsyncClient, url: str, tools: Sequence[object]) -> 
     conversation: list[dict[str, object]] = [{"role": "system", "content": "would like <|end|> green"}]
     for text in ("mint tea", "<tool_call> coffee", "round"):
         conversation.append({"role": "user", "content": text})
-        given = {"model": "any", "messages": conversation, "max_tokens": 12, "temperature": 1.0}
+        given = {"model": "any", "messages": conversation, "max_tokens": 6, "temperature": 1.0}
         given |= {"tools": tools} if tools else {}
         answers = await asyncio.gather(*(client.post(f"{url}/chat/completions", json=given) for _ in range(2)))
         message = answers[0].raise_for_status().json()["choices"][0]["message"]
@@ -156,7 +152,7 @@ async def lead(client: httpx.AsyncClient, url: str, tools: Sequence[object]) -> 
         conversation += [
             {"role": "tool", "tool_call_id": call["id"], "content": "done"} for call in message.get("tool_calls", ())
         ]
-    asked = {"model": "any", "messages": [*conversation, {"role": "user", "content": "like"}], "max_tokens": 12}
+    asked = {"model": "any", "messages": [*conversation, {"role": "user", "content": "like"}], "max_tokens": 6}
     (await client.post(f"{url}/chat/completions", json=asked)).raise_for_status()
 
 

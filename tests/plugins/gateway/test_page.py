@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import sys
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from hashlib import sha256
@@ -25,7 +24,6 @@ from .test_memory import told
 from .test_sessions import ask, body
 from .upstream import passing
 
-SERVER = Path(__file__).parents[1] / "tools" / "mcp_servers" / "tools.py"
 MARKUP = '<script>window.taken=1</script><img src=x onerror="window.taken=1">'
 
 Browsers = Callable[..., Any]
@@ -58,7 +56,6 @@ def say(browser: Any, text: str, answer: str) -> None:
 
 
 def click(browser: Any, turn: int, name: str) -> None:
-    """Click a button below an answer."""
     buttons = f"[...document.querySelectorAll('[data-turn=\"{turn}\"] button')]"
     browser.evaluate(f"{buttons}.find((one) => one.textContent === '{name}').click()")
 
@@ -72,10 +69,10 @@ def foreign(browser: Any, gateway: Served) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_person_talks_reads_and_rates_and_it_is_on_disk(serve: Serve, chromium: Browsers) -> None:
-    pytest.importorskip("mcp")
-    own = [f"policy.rule={__name__}:calls_a_tool", f"tool.mcp.command={sys.executable}", f'tool.mcp.args=["{SERVER}"]']
-    gateway = serve(policy="scripted", tools=["mcp"], assignments=own)
+def test_a_person_talks_reads_and_rates_and_it_is_on_disk(serve: Serve, chromium: Browsers, tmp_path: Path) -> None:
+    (tmp_path / "add.py").write_text('def add(a: int, b: int) -> str:\n    "Add."\n    return str(a + b)\n')
+    rule = f"policy.rule={__name__}:calls_a_tool"
+    gateway = serve(policy="scripted", tools=[str(tmp_path / "add.py")], assignments=[rule])
     browser = chromium()
     browser.open(f"{gateway.url}/")
     browser.wait("element('list').textContent.includes('no session')")
@@ -278,6 +275,32 @@ def test_the_page_allows_its_own_script_and_nothing_else(gateway: Served) -> Non
         r"""(src|href)=["'](?!data:|view/)|innerHTML|insertAdjacentHTML|document\.write""", answer.text
     )
     assert CLIENT.get(f"{gateway.url}/", headers={"host": "evil.example"}).status_code == 403
+
+
+def test_sessions_of_an_earlier_process_are_listed_and_read_with_their_rewards(serve: Serve) -> None:
+    from .conftest import rule, served
+
+    runs = Path(serve().live.folder.path).parent.parent / "earlier"
+    with served(runs, policy="scripted", assignments=[f"policy.rule={rule.__module__}:rule"]) as first:
+        for name in ("ended", "other"):
+            ask(first.session(name), body(f"hello from {name}"))
+        CLIENT.post(f"{first.url}/s/ended/feedback", json={"value": 0.5, "turn": 0})
+        CLIENT.post(f"{first.url}/s/ended/end")
+        run = first.live.folder.path.name
+
+    with served(runs, resume=run) as again:
+        listed = CLIENT.get(f"{again.url}/sessions").json()
+        older = CLIENT.get(f"{again.url}/sessions?before=1").json()
+        read = CLIENT.get(f"{again.url}/s/ended").json()
+
+    assert [(one["session"], one["begins"], one["finish"]) for one in listed["sessions"]] == [
+        ("other", "hello from other", "closed"),
+        ("ended", "hello from ended", "ended"),
+    ]
+    assert [one["session"] for one in older["sessions"]] == ["ended"]
+    assert (read["reward"], read["feedback"][0]["value"]) == (0.5, 0.5)
+    assert [message["content"] for message in read["messages"]] == ["hello from ended"]
+    assert read["turns"][0]["text"] == "You said: hello from ended"
 
 
 def test_an_answer_that_came_back_is_told_from_one_that_was_edited(gateway: Served) -> None:

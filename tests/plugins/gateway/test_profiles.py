@@ -33,7 +33,6 @@ def told(request: dict[str, Any]) -> Told:
 
 
 def claude(text: str, *, session: str = "5e61f47a-09ff", account: str = "", more: str = "") -> dict[str, Any]:
-    """A request of Claude Code."""
     ids = json.dumps({"device_id": "d1", "account_uuid": account, "session_id": session})
     reminder = {"type": "text", "text": "<system-reminder>\nI live in Madrid.\n</system-reminder>\n"}
     content = [reminder, {"type": "text", "text": text}, *([{"type": "text", "text": more}] if more else [])]

@@ -21,13 +21,14 @@ from .conftest import CLIENT, Served, served
 
 pytest.importorskip("sqlalchemy")
 
+from sqlalchemy import update
 
+from agentfw_plugins.gateway.sessions.session_database import GATEWAYS
 from agentfw_plugins.gateway.sessions.session_store import SessionStore
 
 
 @pytest.fixture
 def two(anywhere: str, tmp_path: Path) -> Iterator[tuple[Served, Served]]:
-    """Two gateways that share sessions. Each has a run of its own."""
     with ExitStack() as stack:
         a, b = (
             stack.enter_context(
@@ -117,6 +118,18 @@ def listed(gateway: Served) -> list[dict[str, Any]]:
     return [one for one in found if one["reward"] is not None]
 
 
+def test_news_that_are_said_again_after_a_broken_connection_are_there_once(anywhere: str) -> None:
+    store = SessionStore(anywhere)
+    tea = store.begin("tea", 0, "ada")
+    assert tea is not None
+
+    for _ in range(2):
+        store.append(tea.number, 0, {"n": 1}, user="ada", first="tea")
+
+    assert store.records(tea.number) == [{"n": 1}]
+    store.close()
+
+
 def test_the_file_is_private_and_other_databases_are_refused(tmp_path: Path) -> None:
     where = tmp_path / "old.db"
     with closing(sqlite3.connect(where)) as connection:
@@ -129,6 +142,33 @@ def test_the_file_is_private_and_other_databases_are_refused(tmp_path: Path) -> 
         SessionStore("mysql://db/agentfw")
     with pytest.raises(SettingsError, match=r"another version of agentfw: the table agentfw_session .*held_until"):
         SessionStore(str(where))
+
+
+def test_after_an_outage_no_gateway_calls_another_dead_before_it_could_speak(anywhere: str) -> None:
+    ours, theirs = SessionStore(anywhere, lease=1000.0), SessionStore(anywhere, lease=0.0)
+    with ours.database.transaction() as connection:
+        connection.execute(update(GATEWAYS).values(alive_until=0.0))
+
+    looks = [ours.say_alive().dead, ours.say_alive().dead]
+
+    assert looks == [[], [theirs.holder]]
+    for one in (ours, theirs):
+        one.close()
+
+
+def test_what_was_said_before_all_gateways_were_away_for_days_is_still_to_be_heard(anywhere: str) -> None:
+    killed = SessionStore(anywhere)
+    tea = killed.begin("tea", 0, "ada")
+    assert tea is not None
+    killed.append(tea.number, 0, {"events": [[0, "memory", "said", {}]]}, user="ada", first="tea")
+    with killed.database.transaction() as connection:
+        connection.execute(update(GATEWAYS).values(alive_until=0.0))
+
+    started = SessionStore(anywhere)
+
+    assert started.take_over(started.say_alive().dead, []) == [(tea.number, "ada")]
+    for one in (killed, started):
+        one.close()
 
 
 @pytest.mark.slow

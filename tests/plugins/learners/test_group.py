@@ -34,7 +34,6 @@ TIMES = {"seconds", "tokens_per_second", "peak_memory_mb", "tokens_computed"}
 
 @pytest.fixture
 def in_pieces(learner_of: Make) -> Make:
-    """Learners that compute a few episodes at once."""
     return lambda **changes: learner_of(tokens=48, **changes)
 
 

@@ -41,13 +41,8 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize(
-    "changes", [{"weights": "all", "learning_rate": 1e-3, "precision": "bf16"}, {"optimizer": "adamw_8bit"}]
-)
-def test_what_was_better_than_expected_becomes_likelier(
-    learner_of: Make, make_batch: MakeBatch, changes: dict[str, Any]
-) -> None:
-    learner = learner_of(**changes)
+def test_what_was_better_than_expected_becomes_likelier(learner_of: Make, make_batch: MakeBatch) -> None:
+    learner = learner_of(optimizer="adamw_8bit")
     before = [sum(learner.logprobs(PROMPT, answer)) for answer in (GOOD, BAD)]
 
     for _ in range(3):
@@ -60,7 +55,7 @@ def test_what_was_better_than_expected_becomes_likelier(
     assert base == pytest.approx(before, abs=1e-4)
 
 
-@pytest.mark.parametrize("form", [{}, {"layers": (1,)}, {"rank_stabilised": True}, {"dora": True}])
+@pytest.mark.parametrize("form", [{}, {"layers": (1,), "rank_stabilised": True, "dora": True}])
 def test_an_adapter_is_one_that_peft_loads(
     learner_of: Make, make_batch: MakeBatch, small_model: Path, form: dict[str, Any]
 ) -> None:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from agentfw.optimizer import Loss
 from agentfw.seeds import Seeds
 from agentfw_plugins.learners.settings import LoraSettings
-from agentfw_plugins.learners.token_tree import Forest, TurnTokens, pack
+from agentfw_plugins.learners.token_tree import TurnTokens, pack
 from agentfw_plugins.models.base import LayerAttention
 from agentfw_plugins.optimizers.imitation import Imitation, ImitationSettings
 
@@ -52,8 +52,6 @@ losses = st.sampled_from(
 
 
 class Watched(torch.optim.SGD):  # type: ignore[misc, name-defined]  # mypy does not follow torch
-    """Keeps the gradients of the last step, and takes none."""
-
     def step(self, closure: Any = None) -> None:
         self.gradients = [p.grad.clone() for group in self.param_groups for p in group["params"] if p.grad is not None]
 
@@ -224,17 +222,6 @@ def figures_of(model: Path, turns: list[TurnTokens], **changes: Any) -> tuple[di
     optimizer = torch.optim.SGD(made.parameters(), lr=1e-3)
     lessons = [Lesson(turn, 1.0, (), 0, number) for number, turn in enumerate(turns)]
     return Descent(made, optimizer, made.settings, 1e-3).learn([lessons], Loss(), 1), made
-
-
-@pytest.mark.slow
-def test_an_update_computes_each_unique_token_once_and_says_so(small_model: Path) -> None:
-    turns = samples_of(600, 200)
-
-    found, _ = figures_of(small_model, turns)
-    small, _ = figures_of(small_model, turns, tokens=900)
-
-    assert found["tokens_computed"] == found["tokens_unique"] == Forest(turns).unique
-    assert small["tokens_unique"] == found["tokens_unique"] < small["tokens_computed"]
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 
 from agentfw import Host, Run
 from agentfw.episode import Call, Episode, Event, Message, Task, Turn
-from agentfw.errors import MissingExtraError, SettingsError, UnknownNameError, UsageError
+from agentfw.errors import SettingsError, UnknownNameError, UsageError
 from agentfw.memory import Query, Recollection, Remembered, Saying
 from agentfw.runs import parse_spec
 from agentfw_memory import GraphSettings, SkillGraph
@@ -206,6 +205,24 @@ def test_what_a_user_says_is_recalled_with_its_date_and_only_to_them(memory: Ope
     assert [(one.text, one.until) for one in remembered(mine)] == [("I live in Berlin.", None)]
 
 
+def test_an_older_saying_is_shown_after_the_newer_one_and_marked(memory: Open) -> None:
+    mine = memory(embedder="wordllama")
+    hear(mine, "My dentist is Dr Brown.", "That's wrong, my dentist is Dr White now.")
+    newer, older = recalled(mine, "Who is my dentist?")
+    assert "Dr White" in newer.text
+    assert older.text.endswith(f"may no longer hold: {newer.why['skill']} is newer)")
+
+
+def test_how_answers_should_be_is_shown_whatever_is_asked(memory: Open) -> None:
+    mine = memory(embedder="wordllama")
+    places = ("attic", "cellar", "garage", "garden", "kitchen", "porch")
+    hear(mine, "Always answer in German.", *(f"I keep the red lamp in the {place}." for place in places))
+    shown = recalled(mine, "Where is the red lamp?")
+    assert len(shown) == 5
+    assert shown[-1].text.startswith("s2: Always answer in German.")
+    assert recalled(mine, "Where is the red lamp?", BEN) == []
+
+
 def test_a_correction_is_about_what_it_says_now_and_is_its_users_alone(memory: Open) -> None:
     mine = memory()
     hear(mine, "I live in Berlin.")
@@ -274,18 +291,3 @@ def test_what_an_episode_taught_stands_in_the_next_ones_prompt(host: Host, tmp_p
         assert graph.admin.stats().nodes["trajectory"] == 2
         # It came of the first, and was said again in the second. Nothing that the agent did says whether it followed.
         assert skill.uses >= 1
-
-
-def test_without_its_extra_a_run_is_refused_before_it_plays(
-    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Communities are found late, so a run would end in the middle.
-    monkeypatch.setitem(sys.modules, "igraph", None)
-    policy = {"name": "scripted", "settings": {"replies": REPLIES}}
-    spec = {"environment": "calendar", "policy": policy, "memories": ["skillgraph"], "episodes": 1}
-
-    with pytest.raises(MissingExtraError) as caught:
-        Run.create(parse_spec(spec), host, tmp_path)
-
-    assert caught.value.fix.endswith('[memory]"')
-    assert not any(tmp_path.iterdir())

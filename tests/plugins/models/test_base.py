@@ -101,9 +101,6 @@ def test_two_who_load_a_model_share_its_weights_and_nothing_else(
     two.model.norm(two.get_input_embeddings()(ids)).sum().backward()
 
 
-# -- in four bits, as a server serves them ----------------------------------------------------------------------------
-
-
 def logprobs(folder: Path, precision: Precision) -> Any:
     ids = torch.arange(10, 74)[None]
     with torch.no_grad():
@@ -139,7 +136,6 @@ def test_a_four_bit_model_is_written_in_full_precision_once_and_vllm_serves_that
 
 @pytest.fixture
 def foreign(small_model: Path, tmp_path: Path) -> Path:
-    """A copy of a small model that nobody else uses."""
     shutil.copytree(small_model, tmp_path / "foreign")
     return tmp_path / "foreign"
 

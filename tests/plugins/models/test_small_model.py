@@ -88,7 +88,6 @@ IDS = [int(token) for token in np.random.default_rng(7).integers(0, 97, 60)]
 
 
 def make(folder: Path, **changes: object) -> Path:
-    """A small random Llama."""
     torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
     settings = {
         "vocab_size": 97,

@@ -131,8 +131,6 @@ def test_a_python_without_vllm_is_told(small_model: Path, tmp_path: Path) -> Non
 
 @dataclass
 class Server:
-    """What it was asked, and the adapters that it has."""
-
     seen: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     adapters: list[str] = field(default_factory=list)
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from agentfw.episode import Call, Episode, Event, Task, Turn
-from agentfw.errors import AgentfwError, SettingsError, UsageError
 from agentfw.host import Host
 from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import parse_spec
@@ -86,22 +85,6 @@ def test_what_cannot_be_scored_gets_the_middle_and_says_so(
 ) -> None:
     (found,) = scores(make(host, town, **settings), episode)
     assert {name: score.value for name, score in found.items()} == {"preference": 0.5, "preference_unscored": 1.0}
-
-
-@pytest.mark.parametrize(
-    ("settings", "error", "words"),
-    [
-        ({}, SettingsError, "reward.model: is required"),
-        ({"model": "nowhere"}, UsageError, "no preference model"),
-        ({"model": "nowhere", "interest_weight": -1}, SettingsError, "interest_weight"),
-    ],
-)
-def test_what_is_wrong_is_told_at_once(
-    host: Host, settings: dict[str, Any], error: type[AgentfwError], words: str
-) -> None:
-    with pytest.raises(error, match=words) as caught:
-        host.create("reward", "preference", settings)
-    assert caught.value.fix
 
 
 @pytest.mark.parametrize("check", contract("reward"), ids=lambda check: check.__name__)

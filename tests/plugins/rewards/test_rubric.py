@@ -17,6 +17,7 @@ import pytest
 from chat_server import Reply, completion, refusal, serving
 
 from agentfw.episode import Call, Episode, Event, Message, Task, Turn, Usage
+from agentfw.errors import EndpointError
 from agentfw.host import Host
 from agentfw.request import Moment
 from agentfw.runs.records.folder import RunFolder
@@ -222,7 +223,26 @@ def test_a_group_that_the_server_refuses_is_a_failure_and_the_run_goes_on(host: 
     assert summary.episodes == 9
 
 
-# -- the built-in rewards ----------------------------------------------------------------------------------------------
+@pytest.mark.slow
+def test_a_judge_that_never_answers_stops_the_run_which_goes_on_when_it_does(host: Host, tmp_path: Path) -> None:
+    down = [True]
+
+    def answer(body: dict[str, Any]) -> Reply:
+        return refusal(400, "no temperature, please") if down else judging(marks(body["messages"][1]["content"]))
+
+    with serving(answer) as (address, _):
+        run = prepare(host, tmp_path, served(address))
+        with pytest.raises(EndpointError, match="no temperature"):
+            asyncio.run(run.execute())
+        played = len(list(run.folder.episodes()))
+        assert played >= 3
+
+        down.clear()
+        again = Run.open(RunFolder.open(run.folder.path), host)
+        summary = asyncio.run(again.execute())
+
+    assert summary.episodes == 6
+    assert summary.figures["rubric_failed"].estimate == 0.0
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,6 @@ View = Callable[..., str]
 
 @pytest.fixture(scope="module")
 def url(recorded: Path) -> Iterator[str]:
-    """The pages of what is recorded."""
     with viewed(recorded) as address:
         yield address
 
@@ -40,7 +39,6 @@ def shown(page: str) -> list[str]:
 
 
 def runs_of(runs: Path) -> list[RunFolder]:
-    """The careful run and the careless one."""
     folders = [RunFolder.open(path) for path in sorted(runs.glob("*inbox*"))]
     return sorted(folders, key=lambda folder: str(folder.about["created"]))
 

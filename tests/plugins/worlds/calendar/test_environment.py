@@ -13,7 +13,7 @@ from agentfw import Engagement, PolicyAgent, Task
 from agentfw.episode import Call, Episode
 from agentfw.interfaces import Interface, Polling, StepLoop
 from agentfw.policy import Generation, Policy, Request
-from agentfw.request import Action, Moment
+from agentfw.request import Moment
 from agentfw_plugins.worlds.calendar.dataset import Dataset
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, CalendarSettings
 from agentfw_plugins.worlds.calendar.event_attributes import event_line, parse_line
@@ -22,8 +22,6 @@ Answer = Callable[[Request], Sequence[Call] | str]
 
 
 class Player(Policy):
-    """Answers as a function says."""
-
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
         self.moments: list[Moment] = []
@@ -228,16 +226,3 @@ def test_who_thinks_beyond_the_next_conflict_has_missed_this_one() -> None:
     assert episode.finish == "finished"
     assert episode.outcome["invalid"] > 0
     assert len(episode.series("error")) == 4
-
-
-# -- settings ----------------------------------------------------------------------------------------------------------
-
-
-def test_the_action_offers_the_letters_that_there_are() -> None:
-    for conflicts in (2, 3, 5):
-        (action,) = CalendarConflicts(CalendarSettings(conflicts=conflicts)).brief().actions
-        assert isinstance(action, Action)
-        letters = list("ABCDE"[:conflicts])
-        assert action.parameters["properties"]["accept"]["enum"] == letters
-        assert action.parameters["properties"]["ranking"]["items"]["enum"] == letters
-        assert action.parameters["required"] == ["accept", "ranking"], "it is scored, so a model is asked for it"

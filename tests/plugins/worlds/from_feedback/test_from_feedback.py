@@ -132,7 +132,6 @@ USERS = 16
 
 
 def echo(moment: Moment) -> Iterator[str]:
-    """Answers with what is asked for."""
     yield from (said.text.partition(": ")[2] for said in moment.of("message")[-1:])
 
 

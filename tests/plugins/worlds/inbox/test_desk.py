@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -66,15 +65,6 @@ def works(episode: Episode, name: str, state: str) -> list[Event]:
     ]
 
 
-def test_a_mail_puts_the_writing_aside_and_asking_to_write_goes_on_after_it() -> None:
-    episode = play(Ruled(at(10, *handle(0), Intervention("write"))), **CALM)
-    (aside,), (resumed,) = works(episode, "write", "interrupted"), works(episode, "write", "resumed")
-    # A minute for the mail, and a tenth to turn back.
-    assert resumed.time == pytest.approx(aside.time + 1.1)
-    assert resumed.data["spent"] == aside.data["spent"] > 0
-    assert episode.outcome["interruptions"] == 1
-
-
 @pytest.mark.parametrize(
     ("call", "takes"),
     [
@@ -100,17 +90,6 @@ def test_the_inbox_and_the_triage_say_what_to_do_until_when_and_reading_says_wha
     assert all(mail["due"] > 0 and mail["advice"] in mail["chances"] for mail in first.data["mails"])
     assert not second.data["mails"], "each is weighed once"
     assert message.data["body"] in message.data["text"]
-
-
-def test_what_is_asked_for_together_is_done_one_after_the_other_and_what_was_due_meanwhile_is_left_out() -> None:
-    pair = [event.time for event in works(play(Ruled(at(4, *handle(0, 1))), rate=1.0), "handle_email", "started")]
-    assert pair == [pair[0], pair[0] + 1]
-    # Everything is asked for at once, and far too late for most of it.
-    episode = play(Ruled(at(60, *handle(*range(30)))), rate=1.0)
-    assert episode.finish == "finished"
-    assert 0 < episode.outcome["missed"] < 1
-    started = [event.time for event in works(episode, "handle_email", "started")]
-    assert all(later - earlier <= 1.0 + 1e-9 for earlier, later in pairwise(started))
 
 
 @pytest.mark.parametrize(
