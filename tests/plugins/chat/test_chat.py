@@ -27,7 +27,6 @@ from agentfw_plugins.gateway.live import opened
 
 pytest.importorskip("igraph")
 
-SERVER = Path(__file__).parents[1] / "tools" / "mcp_servers" / "tools.py"
 ASKED = "Book a table for dinner, please."
 WISH = "a quiet table by the window"
 

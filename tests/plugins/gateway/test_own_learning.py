@@ -119,14 +119,14 @@ class Gateway:
 def test_who_likes_the_opposite_of_the_others_gets_a_version_until_it_is_no_longer_better_or_forgotten(
     agentfw: Agentfw, tmp_path: Path
 ) -> None:
-    gateway, some = Gateway(tmp_path), MANY[:3]
+    gateway = Gateway(tmp_path)
 
     async def first() -> str:
         live, learning = gateway.opened()
         learning.start(Wished(every=40, share=0.0, owns=True), tmp_path / "spec.toml")
         async with live:
             await learning.ready()
-            await gateway.talk(live, [*some, *FEW, ""], 40)
+            await gateway.talk(live, [*MANY, *FEW, ""], 40)
             await gateway.talk(live, ["once"], 1)
             state = await gateway.train(learning)
 
@@ -140,14 +140,14 @@ def test_who_likes_the_opposite_of_the_others_gets_a_version_until_it_is_no_long
         live, learning = gateway.opened(live.folder.path.name)
         async with live:
             await learning.ready()
-            heard = await gateway.talk(live, [*some, *FEW, "new"], 12)
+            heard = await gateway.talk(live, [*MANY, *FEW, "new"], 12)
             for user, answers in heard.items():
                 assert {version for version, _ in answers} == {names.get(user, "v1")}
                 assert [text for _, text in answers].count("no" if user in FEW else "yes") >= 9
 
             # Now the others like to hear no, too: their new version does what the two had for themselves.
-            gateway.dislikes_yes |= {*some, "new", ""}
-            await gateway.talk(live, [*some, "new", ""], 60)
+            gateway.dislikes_yes |= {*MANY, "new", ""}
+            await gateway.talk(live, [*MANY, "new", ""], 60)
             state = await gateway.train(learning)
             assert (state.served, state.own) == (4, {}), state.said
             assert {one.outcome for one in state.versions if one.user} == {"not better any more"}

@@ -182,7 +182,7 @@ def test_a_provider_that_does_not_answer_costs_no_start_and_a_second_gateway_say
 ) -> None:
     address = "http://127.0.0.1:9/v1"
     with started(tmp_path, "--memory", "none", OPENAI_BASE_URL=address) as gateway:
-        second = refused("--memory", "none", "--drain", "0", OPENAI_BASE_URL=address)
+        second = refused("--memory", "none", "--drain", "0.1", OPENAI_BASE_URL=address)
 
     assert "can't be reached" in gateway.lines[0]
     assert f"process {gateway.process.pid} serves runs/" in second

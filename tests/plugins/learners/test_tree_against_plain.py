@@ -213,10 +213,6 @@ def samples_of(prompt: int, answer: int, count: int = 8) -> list[TurnTokens]:
     ]
 
 
-def computed(turns: list[TurnTokens], tokens: int) -> int:
-    return sum(packed.computed for packed in pack(turns, tokens))
-
-
 def figures_of(model: Path, turns: list[TurnTokens], **changes: Any) -> tuple[dict[str, float], Network]:
     made = Network(LoraSettings(model=str(model), device="cpu", **changes), Seeds(7))
     optimizer = torch.optim.SGD(made.parameters(), lr=1e-3)

@@ -72,21 +72,6 @@ def rewards(folder: RunFolder) -> list[float]:
     return [record["reward"] for record in folder.metrics()]
 
 
-def test_a_program_judges_the_groups_of_a_run(host: Host, tmp_path: Path) -> None:
-    run = prepare(host, tmp_path, judge(diligence, rules=["Writing counts."]))
-    summary = asyncio.run(run.execute())
-
-    assert len(QUESTIONS) == 2  # one for each group
-    found = rewards(run.folder)
-    assert len(set(found[:3])) > 1
-    assert all(0 <= reward <= 1 for reward in found)
-    for episode, reward in zip(run.folder.episodes(), found, strict=True):
-        said = [call.name for turn in episode.turns for call in turn.calls]
-        assert bool(reward) == ("write" in said)
-    assert summary.figures["rubric_failed"].estimate == 0.0
-    assert (run.folder.path / "judgements.db").is_file()
-
-
 def test_a_run_that_goes_on_asks_for_no_mark_twice(host: Host, tmp_path: Path) -> None:
     run = prepare(host, tmp_path, judge(diligence))
     asyncio.run(run.execute())
