@@ -114,6 +114,8 @@ def test_only_what_may_become_a_call_or_a_stop_is_held_back_and_the_rest_makes_i
 
 @pytest.mark.slow
 def test_a_policy_behind_a_gateway_has_the_same_tokens_streamed_and_whole(small_model: Path, tmp_path: Path) -> None:
+    from agentfw_plugins.models import Chat
+
     told: list[str] = []
 
     async def run(url: str) -> list[Generation]:
@@ -130,6 +132,7 @@ def test_a_policy_behind_a_gateway_has_the_same_tokens_streamed_and_whole(small_
 
     assert streamed == whole
     assert recorded == [(whole.prompt_ids, whole.token_ids, whole.logprobs)] * 2
+    assert Chat(small_model).text(whole.token_ids) == whole.text
     assert len(streamed.token_ids) == len(streamed.logprobs) == 12
     assert "".join(told) == whole.text
     assert len(told) > 1

@@ -243,6 +243,22 @@ async def test_the_requests_of_a_task_go_to_one_replica_while_it_has_room_until_
 
 
 @asynchronous
+async def test_requests_wait_in_order_when_all_are_busy_and_none_is_given_up() -> None:
+    pool = balancer(replicas=1, in_flight=1)
+    order: list[int] = []
+
+    async def ask(number: int) -> None:
+        place = await pool.take("task")
+        order.append(number)
+        await asyncio.sleep(0)
+        pool.give_back(place)
+
+    await asyncio.gather(*map(ask, range(20)))
+
+    assert order == list(range(20))
+
+
+@asynchronous
 async def test_a_cancelled_request_passes_its_turn_on() -> None:
     pool = balancer(replicas=1, in_flight=1)
     place = await pool.take("task")

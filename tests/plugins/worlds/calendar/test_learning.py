@@ -33,6 +33,7 @@ from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, Calen
 from agentfw_plugins.worlds.calendar.event_attributes import RULES
 from agentfw_plugins.worlds.calendar.policies import (
     LinearPolicy,
+    LinearSettings,
     RulesPolicy,
     RulesSettings,
     fitted_prior,
@@ -78,6 +79,23 @@ def test_through_the_engagement_linear_is_the_learner_itself(errors: Any) -> Non
 
     assert episode.series("error") == errors[0].tolist()
     assert episode.outcome["invalid"] == 0.0
+
+
+def test_linear_keeps_users_apart_and_an_episode_again_is_the_same() -> None:
+    tasks = CalendarConflicts(CalendarSettings(rounds=12)).tasks(3, 7, "validation")
+    policy = LinearPolicy(LinearSettings(prior="flat"))
+
+    async def together() -> list[Episode]:
+        worlds = [CalendarConflicts(CalendarSettings(rounds=12)) for _ in tasks]
+        runs = [Engagement(world, PolicyAgent(policy)).run(task) for world, task in zip(worlds, tasks, strict=True)]
+        return list(await asyncio.gather(*runs))
+
+    first, second = asyncio.run(together()), asyncio.run(together())
+    for task, one, again in zip(tasks, first, second, strict=True):
+        own = LinearPolicy(LinearSettings(prior="flat"))
+        world = CalendarConflicts(CalendarSettings(rounds=12))
+        alone = asyncio.run(Engagement(world, PolicyAgent(own)).run(task))
+        assert one.series("error") == again.series("error") == alone.series("error")
 
 
 def _event(letter: str, **tags: str) -> dict[str, str]:
