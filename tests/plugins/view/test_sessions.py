@@ -39,6 +39,32 @@ def seen(index: Index, **wanted: str) -> list[dict[str, Any]]:
 
 
 @asynchronous
+async def test_a_session_is_found_while_it_goes_on_and_once_when_it_has_ended(tmp_path: Path) -> None:
+    found, said = list[list[dict[str, Any]]](), list[Message]()
+    async with live_run(tmp_path) as live:
+        index = Index(tmp_path)
+        session = live.begin("tea", user="ada")
+        for text in ("Which tea is it?", "And which cake?"):
+            said = [*said, Message("user", text)]
+            reply = await session.answer(said)
+            said = [*said, reply.message]
+            await live.keep(session)
+            found.append(seen(index))
+        session.feedback(1.0)
+        await live.conclude(session)
+        found.append(seen(index))
+        cake, coffee = seen(index, text="cake"), seen(index, text="coffee")
+
+    first, second, ended = found
+    assert [row["state"] for row in (*first, *second, *ended)] == ["in progress", "in progress", "ended"]
+    assert [row["turns"] for row in (*first, *second, *ended)] == [1, 2, 2]
+    assert (first[0]["query"], first[0]["user"], first[0]["begins"]) == ("tea", "ada", "Which tea is it?")
+    assert [row["reward"] for row in ended] == [1.0]
+    assert len(cake) == 1
+    assert coffee == []
+
+
+@asynchronous
 async def test_what_is_streamed_and_what_was_cut_off_is_shown_as_such(tmp_path: Path) -> None:
     class Stuck(Echo):
         told = asyncio.Event()
