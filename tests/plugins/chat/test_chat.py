@@ -27,7 +27,6 @@ from agentfw_plugins.gateway.live import opened
 
 pytest.importorskip("igraph")
 
-SERVER = Path(__file__).parents[1] / "tools" / "mcp_servers" / "tools.py"
 ASKED = "Book a table for dinner, please."
 WISH = "a quiet table by the window"
 
@@ -44,7 +43,6 @@ def rule(moment: Moment) -> list[Intervention | str]:
 
 @pytest.fixture
 def rule_is_found(monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
-    """The options for the rule of this module."""
     monkeypatch.syspath_prepend(Path(__file__).parent)
     return ("--policy=scripted", "--set=policy.rule=test_chat:rule")
 
@@ -54,72 +52,33 @@ def the_run(folder: Path) -> Path:
     return run
 
 
-def conversed(folder: Path, *typed: str, user: str = "me") -> list[str]:
-    """One conversation in this process, continued from the newest. Returns what the commands show."""
-
-    async def talk() -> list[str]:
-        shown = list[str]()
-        live = opened(
-            folder,
-            start="chat",
-            again="newest",
-            policy="scripted",
-            memories=["skillgraph"],
-            rewards=["feedback"],
-            assignments=['policy.replies=["Done."]'],
-        )
-        async with live:
-            conversation = Conversation(live, user, Screen(Out(json=True)))
-            for line in typed:
-                if line.startswith("/"):
-                    shown += await obey(conversation, line)
-                else:
-                    await conversation.say(line)
-            await conversation.end()
-        return shown
-
-    return asyncio.run(talk())
-
-
-def test_who_said_what_they_prefer_is_known_next_time_until_they_are_forgotten(tmp_path: Path) -> None:
-    conversed(tmp_path, ASKED, f"/bad I prefer {WISH}.")
-    second = conversed(tmp_path, ASKED, "/why", "/forget")
-    third = conversed(tmp_path, ASKED, "/why")
-    conversed(tmp_path, f"/remember I prefer {WISH}.", ASKED, user="ada")
-
-    assert WISH in second[0]
-    assert "skill s" in second[1]
-    assert third == ["nothing was remembered in this conversation"]
-    assert WISH in conversed(tmp_path, ASKED, "/why", user="ada")[0]
-    assert WISH not in conversed(tmp_path, ASKED, "/why", user="bob")[0]
-    [run] = tmp_path.iterdir()
-    assert {episode.finish for episode in RunFolder.open(run).episodes()} == {"ended"}
-    [metrics, *_] = RunFolder.open(run).metrics()
-    assert metrics["reward"] == -1.0
-
-
-@pytest.mark.slow
 def test_tools_run_and_answers_are_edited_and_taken_back(
     chat: Agentfw, rule_is_found: tuple[str, ...], tmp_path: Path
 ) -> None:
-    pytest.importorskip("mcp")
-    tool = ["--tool=mcp", f"--set=tool.mcp.command={sys.executable}", f'--set=tool.mcp.args=["{SERVER}"]']
-    typed = "add these\n/good\none \\\ntwo\n/edit Two lines.\n//slash\n/undo\n/undone\n/history\n"
+    (tmp_path / "add.py").write_text('def add(a: int, b: int) -> str:\n    "Add."\n    return str(a + b)\n')
 
-    answer = chat(typed, *rule_is_found, *tool)
+    answer = chat("add these\n/edit Five.\n//slash\n/undo\n/undone\n/history\n", *rule_is_found, "--tool=./add.py")
 
     assert answer.code == 0, answer.err
     assert "→ add(" in answer.err
-    shown = answer.out
-    assert "It is 5" in shown
-    assert "You said: one \ntwo" in shown
-    assert "You said: /slash" in shown
-    assert "agent: Two lines." in shown.split("taken back: /slash")[1]
+    assert "It is 5" in answer.out
+    assert "You said: /slash" in answer.out
+    assert "agent: Five." in answer.out.split("taken back: /slash")[1]
     assert "there is no command /undone" in answer.err
     [episode] = RunFolder.open(the_run(tmp_path)).episodes()
-    given = [event.data for event in episode.events if event.name == "feedback"]
-    assert [(one["value"], one["turn"], one["correction"]) for one in given] == [(1.0, 1, ""), (-1.0, 2, "Two lines.")]
-    assert len(episode.turns) == 4, "what is taken back stays in the record"
+    assert len(episode.turns) == 3, "what is taken back stays in the record"
+
+
+def test_what_was_asked_to_be_remembered_is_recalled_the_next_time_with_its_reason(
+    chat: Agentfw, rule_is_found: tuple[str, ...]
+) -> None:
+    options = (*rule_is_found, "--memory=skillgraph")
+    chat(f"/remember I prefer {WISH}.\n{ASKED}\n", *options)
+
+    told = chat(f"{ASKED}\n/why\n", *options).out
+
+    assert WISH in told
+    assert "skill s" in told
 
 
 def test_json_is_one_value_and_without_a_model_three_lines_say_how_to_get_one(

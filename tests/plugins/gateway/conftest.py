@@ -79,7 +79,6 @@ def upstream(tmp_path: Path) -> Iterator[Callable[..., Any]]:
 
 @pytest.fixture
 def keys(tmp_path: Path) -> KeyFile:
-    """The keys of users: none as yet."""
     return KeyFile(tmp_path / "keys.json")
 
 

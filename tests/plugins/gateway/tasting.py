@@ -23,8 +23,6 @@ WORDS = ("yes", "no")
 
 
 class Tasting(Policy):
-    """Says yes or no."""
-
     def __init__(self) -> None:
         self.shares, self.version = {"yes": 0.5, "no": 0.5}, ""
 
@@ -49,8 +47,6 @@ class Tasting(Policy):
 
 
 class Counting(Learner):
-    """Counts what it is taught."""
-
     def __init__(self) -> None:
         self.taught, self.updates = Counter[str](), 0
 

@@ -85,7 +85,6 @@ def test_a_policy_in_this_process_goes_on_with_the_text(serve: Serve) -> None:
     ("more", "field"),
     [
         ({"echo": True}, "echo"),
-        ({"best_of": 2}, "best_of"),
         ({"prompt": [1, 2]}, "prompt"),
         ({"extra_body": {"top_k": 3}}, "top_k"),
     ],
@@ -123,9 +122,6 @@ def test_what_is_not_there_is_named(tiny_gateway: Served) -> None:
         tiny_gateway.openai().embeddings.create(model="agentfw", input="x")
     with pytest.raises(openai.NotFoundError, match="the gateway has no POST /s/tea/v1/images/generations"):
         tiny_gateway.openai().images.generate(model="agentfw", prompt="x")
-
-
-# -- counts ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_count_is_that_of_the_server_and_none_is_made_up_where_it_has_none(upstream: Start) -> None:
@@ -285,7 +281,6 @@ def test_a_packed_body_is_read(chatting: Passing) -> None:
     ("body", "encoding", "status", "words"),
     [
         (b"{}", "br", 415, "can't be read here; send gzip"),
-        (b"{}", "gzip", 400, "is not in gzip"),
         (gzip.compress(b"{}" * 100, mtime=0)[:-9], "gzip", 400, "is not in gzip"),
         (gzip.compress(b" " * 70_000_000, mtime=0), "gzip", 413, "more than 64,000,000 bytes"),
         (gzip.compress(gzip.compress(b" " * 70_000_000, mtime=0)), "gzip, gzip", 413, "more than 64,000,000 bytes"),

@@ -15,7 +15,6 @@ from agentfw import Episode
 from agentfw.episode import Event, Task, Turn
 from agentfw_plugins.gateway.learning.ratings import left_out, read_ratings, why_ignored
 from agentfw_plugins.rewards.measured import Feedback, Metric, feedback_of
-from agentfw_plugins.worlds.from_feedback import read_examples
 
 from .conftest import CLIENT, Served
 from .test_sessions import body
@@ -165,15 +164,3 @@ def test_metrics_are_components_that_are_in_no_reward() -> None:
         ("metric:stars", 4.0, False),
         ("feedback", 1.0, True),
     ]
-
-
-def test_a_training_takes_the_metric_for_its_examples(serve: Serve) -> None:
-    gateway = serve()
-    for number in range(10):
-        ask(gateway, f"s{number}", f"Tea {number}?")
-        give(gateway, session=f"s{number}", metric="stars", value=number % 5 + 1)
-        give(gateway, session=f"s{number}", value=-1)
-
-    examples = read_examples([gateway.live.folder.path], 0.5, "stars>=3")
-
-    assert sorted(example.value for example in examples) == [-1.0] * 4 + [1.0] * 6

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from chat_server import USAGE, Reply, chunks, completion, refusal, tool_call
+from chat_server import USAGE, Reply, chunks, completion, refusal
 
 from .conftest import CLIENT
 from .features import ANSWERS, CONVERSATION, FIELDS, TOOL
@@ -83,20 +83,6 @@ def test_an_answer_comes_back_as_it_is(upstream: Start) -> None:
         assert [turn.calls for turn in gateway.episode(session).turns] == [()], name
 
 
-def test_calls_are_recorded_and_belong_to_the_conversation(upstream: Start) -> None:
-    called = completion(None, message={"tool_calls": [tool_call("weather", city="Rome")]}, finish_reason="tool_calls")
-    gateway = upstream(called, completion("Sunny."))
-
-    message = post(gateway, {**ASK, "tools": [TOOL]}).json()["choices"][0]["message"]
-    result = {"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "sunny"}
-    post(gateway, {**ASK, "messages": [*ASK["messages"], message, result], "tools": [TOOL]})
-
-    first, second = gateway.episode().turns
-    assert [(call.name, call.arguments) for call in first.calls] == [("weather", {"city": "Rome"})]
-    assert second.shown == (0, 1, 2)
-    assert len(gateway.episode().messages) == 3, "what the client sent back is what it was answered"
-
-
 def test_several_choices_are_several_turns(upstream: Start) -> None:
     two = completion("green")
     black = {"index": 1, "message": {"role": "assistant", "content": "black"}, "finish_reason": "stop"}
@@ -164,17 +150,6 @@ def test_token_ids_are_asked_for_where_the_server_gives_them_and_not_shown(upstr
         assert turn.usage.prompt == USAGE["prompt_tokens"]
     assert len(gateway.server.bodies) == 2, "nothing is asked that costs anything"
     assert gateway.server.asked_for_models == 1
-
-
-def test_nothing_is_added_where_the_server_refuses_it(upstream: Start) -> None:
-    streamed = {**ASK, "stream": True}
-    gateway = upstream(chunks(chunk({"content": "fine"}, finish_reason="stop")))
-
-    answers = [post(gateway, streamed) for _ in range(2)]
-
-    assert [answer.status_code for answer in answers] == [200, 200]
-    counted = {"stream_options": {"include_usage": True}}
-    assert gateway.server.bodies == [{**streamed, "model": "served", **more} for more in (counted, {}, {})]
 
 
 # -- failures ----------------------------------------------------------------------------------------------------------

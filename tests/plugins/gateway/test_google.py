@@ -69,10 +69,6 @@ def post(
     return CLIENT.post(address, content=json.dumps(body, indent=1), headers=headers)
 
 
-def events(answer: httpx.Response) -> list[Body]:
-    return [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: ")]
-
-
 def streamed() -> Reply:
     top = {"modelVersion": "served", "responseId": "r7"}
     said = [[{"text": "Sun"}], [{"text": "ny."}], ANSWER["candidates"][0]["content"]["parts"][2:]]

@@ -103,7 +103,6 @@ def gateway(serve: Serve, keys: KeyFile) -> Served:
 
 
 def looked(client: httpx.Client, gateway: Served) -> str:
-    """Where a browser ends that looks at the sessions."""
     return client.get(f"{gateway.url}/view/", headers=BROWSER).url.path
 
 

@@ -30,7 +30,6 @@ def compared(new: list[float], liked: list[bool], seed: int = 7) -> Comparison:
 
 @cache
 def by_nothing() -> list[Comparison]:
-    """Comparisons by thumbs that say nothing."""
     draw, likes = random.Random(7), [number % 3 == 0 for number in range(30)]
     return [compared([draw.gauss(-0.5, 1) for _ in likes], likes, seed) for seed in range(240)]
 
@@ -52,10 +51,9 @@ def test_a_version_is_better_if_it_gives_liked_answers_more_often_than_before() 
     assert not compared([-change for change in changes], likes).is_better()
 
 
-@pytest.mark.parametrize("lost", [20.0, 2000.0])
-def test_a_version_that_says_something_else_than_was_rated_is_not_better(lost: float) -> None:
+def test_a_version_that_says_something_else_than_was_rated_is_not_better() -> None:
     likes = [number % 2 == 0 for number in range(20)]
-    ruined = compared([(0.5 if like else -0.5) - lost for like in likes], likes)
+    ruined = compared([(0.5 if like else -0.5) - 20.0 for like in likes], likes)
 
     assert ruined.liked > ruined.before
     assert ruined.p_value < LEVEL

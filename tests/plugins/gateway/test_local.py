@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from agentfw import Generation, Message, Policy, Request
+from agentfw import Generation, Message, Request
 from agentfw.errors import SettingsError
 from agentfw.request import Sampling
-from agentfw.runs import read_sessions
 from agentfw.turns.parsing import StreamedText
 from agentfw_plugins.gateway.live import opened
 from agentfw_plugins.policies.http.openai_policy import OpenAIPolicy, OpenAISettings
@@ -34,10 +32,8 @@ REFUSED: dict[str, Body] = {
     "response_format": {"response_format": {"type": "json_object"}},
     "logit_bias": {"logit_bias": {"5": 1}},
     "top_logprobs": {"top_logprobs": 2, "logprobs": True},
-    "reasoning_effort": {"reasoning_effort": "high"},
     "n": {"n": 2, "stream": True},
     "messages[0].name": {"messages": [{"role": "user", "content": "x", "name": "ada"}]},
-    "chat_template_kwargs": {"chat_template_kwargs": {"x": 1}},
     "text.format": {"input": "hi", "messages": None, "text": {"format": SCHEMA}},
 }
 
@@ -93,22 +89,16 @@ def test_a_gateway_reads_the_layers_of_settings_that_runs_read(tmp_path: Path, m
     assert spec.policy.settings == {"max_tokens": 9, "batch": 2}
 
 
-# -- what of a stream can be told --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("text", "known"),
     [
         ("if a < b: `x` {y} [z] <div>", "if a < b: `x` {y} [z] <div>"),
-        ("Code:\n```json\n{}\n```\n", "Code:\n```json\n{}\n```\n"),
         ('I look.\n<tool_call>{"name"', "I look.\n"),
-        ("I look. <tool", "I look. "),
         ("I look. <too late", "I look. <too late"),
         ("I look.\n<weather city", "I look.\n"),
         ('He wrote "<tool_call>', 'He wrote "<tool_call>'),
         ('{"name": "weather"', ""),
         ("<think>Hm.</think>{", "<think>Hm.</think>"),
-        ("\n <tool_call>", ""),
         ("one two ENDLESS", "one two "),
         ("one two ENT", "one two ENT"),
     ],
@@ -122,78 +112,10 @@ def test_only_what_may_become_a_call_or_a_stop_is_held_back_and_the_rest_makes_i
     assert told + pieces.rest(text) == text
 
 
-# -- tokens ------------------------------------------------------------------------------------------------------------
-
-
-TOOL = {"type": "function", "function": {"name": "order", "parameters": {"type": "object", "properties": {}}}}
-
-
-def transformers(model: Path) -> list[str]:
-    return [f"policy.model={model}", "policy.device=cpu"]
-
-
-class Noting(Policy):
-    """Notes what another policy draws."""
-
-    def __init__(self, policy: Policy) -> None:
-        self.policy, self.drawn = policy, list[Generation]()
-
-    async def generate(self, request: Request) -> Generation:
-        self.drawn.append(await self.policy.generate(request))
-        return self.drawn[-1]
-
-    async def close(self) -> None:
-        await self.policy.close()
-
-
-async def lead(client: httpx.AsyncClient, url: str, tools: Sequence[object]) -> None:
-    """A conversation in which each question is asked twice at once, and one answer is edited."""
-    conversation: list[dict[str, object]] = [{"role": "system", "content": "would like <|end|> green"}]
-    for text in ("mint tea", "<tool_call> coffee", "round"):
-        conversation.append({"role": "user", "content": text})
-        given = {"model": "any", "messages": conversation, "max_tokens": 12, "temperature": 1.0}
-        given |= {"tools": tools} if tools else {}
-        answers = await asyncio.gather(*(client.post(f"{url}/chat/completions", json=given) for _ in range(2)))
-        message = answers[0].raise_for_status().json()["choices"][0]["message"]
-        conversation.append({"role": "assistant", "content": "Edited."} if text == "round" else message)
-        conversation += [
-            {"role": "tool", "tool_call_id": call["id"], "content": "done"} for call in message.get("tool_calls", ())
-        ]
-    asked = {"model": "any", "messages": [*conversation, {"role": "user", "content": "like"}], "max_tokens": 12}
-    (await client.post(f"{url}/chat/completions", json=asked)).raise_for_status()
-
-
-@pytest.mark.slow
-def test_recorded_tokens_are_those_that_were_drawn_and_a_learner_agrees(small_model: Path, tmp_path: Path) -> None:
-    from agentfw_plugins.learners.model_learner import LoraLearner
-    from agentfw_plugins.learners.settings import LoraSettings
-
-    with served(tmp_path, policy="transformers", assignments=transformers(small_model)) as gateway:
-        noting = Noting(gateway.live.assembly.policy.inside)
-        gateway.live.assembly.policy.inside = noting
-
-        async def run() -> None:
-            async with httpx.AsyncClient(timeout=60) as client:
-                await asyncio.gather(
-                    *(lead(client, gateway.session(f"s{len(tools)}"), tools) for tools in ([], [TOOL]))
-                )
-
-        asyncio.run(run())
-    turns = [turn for episode in read_sessions(gateway.live.folder.path) for turn in episode.turns]
-
-    drawn = sorted((one.prompt_ids, one.token_ids, one.logprobs) for one in noting.drawn)
-    assert sorted((turn.prompt_ids, turn.token_ids, turn.logprobs) for turn in turns) == drawn
-    assert len(turns) == 14
-    learner = LoraLearner(LoraSettings(model=str(small_model), device="cpu"))
-    learner.open(tmp_path)
-    for turn in turns:
-        # Two passes in fp32: a token in a few thousand is 2e-5 off.
-        assert learner.logprobs(turn.prompt_ids, turn.token_ids) == pytest.approx(turn.logprobs, abs=5e-5)
-    learner.close()
-
-
 @pytest.mark.slow
 def test_a_policy_behind_a_gateway_has_the_same_tokens_streamed_and_whole(small_model: Path, tmp_path: Path) -> None:
+    from agentfw_plugins.models import Chat
+
     told: list[str] = []
 
     async def run(url: str) -> list[Generation]:
@@ -203,10 +125,14 @@ def test_a_policy_behind_a_gateway_has_the_same_tokens_streamed_and_whole(small_
         await policy.close()
         return [whole, streamed]
 
-    with served(tmp_path, policy="transformers", assignments=transformers(small_model)) as gateway:
+    settings = [f"policy.model={small_model}", "policy.device=cpu"]
+    with served(tmp_path, policy="transformers", assignments=settings) as gateway:
         whole, streamed = asyncio.run(run(gateway.url))
+        recorded = [(turn.prompt_ids, turn.token_ids, turn.logprobs) for turn in gateway.episode().turns]
 
     assert streamed == whole
+    assert recorded == [(whole.prompt_ids, whole.token_ids, whole.logprobs)] * 2
+    assert Chat(small_model).text(whole.token_ids) == whole.text
     assert len(streamed.token_ids) == len(streamed.logprobs) == 12
     assert "".join(told) == whole.text
     assert len(told) > 1

@@ -28,16 +28,6 @@ def told(gateway: Served, text: str, user: str) -> None:
     until(lambda: text in gateway.remembered(user))
 
 
-def test_a_gateway_whose_memory_shows_nothing_says_so(serve: Serve) -> None:
-    without, hub = serve(), serve(memories=["strategyhub"])
-
-    answers = [CLIENT.get(f"{each.url}/memory?user=ada") for each in (without, hub)]
-
-    assert [answer.status_code for answer in answers] == [409, 409]
-    assert "there is no memory" in answers[0].text
-    assert "the memory StrategyHubMemory can't show what it keeps of a user" in answers[1].text
-
-
 @pytest.mark.parametrize("name", [memory.name for memory in REGISTRATION.memories])
 def test_each_memory_that_ships_acts_in_a_gateway(name: str, tmp_path: Path) -> None:
     if name == "skillgraph":

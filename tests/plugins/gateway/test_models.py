@@ -144,8 +144,6 @@ def test_a_stream_that_has_begun_stays_with_its_model(two: Start) -> None:
 
 
 class BreaksOff(Policy):
-    """Says a word, and is away."""
-
     async def stream(self, request: Request, tell: Callable[[str], object]) -> Generation:
         tell("Gre")
         raise EndpointError("the server is gone", fix="start it again")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import sys
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from hashlib import sha256
@@ -25,7 +24,6 @@ from .test_memory import told
 from .test_sessions import ask, body
 from .upstream import passing
 
-SERVER = Path(__file__).parents[1] / "tools" / "mcp_servers" / "tools.py"
 MARKUP = '<script>window.taken=1</script><img src=x onerror="window.taken=1">'
 
 Browsers = Callable[..., Any]
@@ -58,7 +56,6 @@ def say(browser: Any, text: str, answer: str) -> None:
 
 
 def click(browser: Any, turn: int, name: str) -> None:
-    """Click a button below an answer."""
     buttons = f"[...document.querySelectorAll('[data-turn=\"{turn}\"] button')]"
     browser.evaluate(f"{buttons}.find((one) => one.textContent === '{name}').click()")
 
@@ -72,10 +69,10 @@ def foreign(browser: Any, gateway: Served) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_person_talks_reads_and_rates_and_it_is_on_disk(serve: Serve, chromium: Browsers) -> None:
-    pytest.importorskip("mcp")
-    own = [f"policy.rule={__name__}:calls_a_tool", f"tool.mcp.command={sys.executable}", f'tool.mcp.args=["{SERVER}"]']
-    gateway = serve(policy="scripted", tools=["mcp"], assignments=own)
+def test_a_person_talks_reads_and_rates_and_it_is_on_disk(serve: Serve, chromium: Browsers, tmp_path: Path) -> None:
+    (tmp_path / "add.py").write_text('def add(a: int, b: int) -> str:\n    "Add."\n    return str(a + b)\n')
+    rule = f"policy.rule={__name__}:calls_a_tool"
+    gateway = serve(policy="scripted", tools=[str(tmp_path / "add.py")], assignments=[rule])
     browser = chromium()
     browser.open(f"{gateway.url}/")
     browser.wait("element('list').textContent.includes('no session')")

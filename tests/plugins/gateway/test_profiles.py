@@ -33,7 +33,6 @@ def told(request: dict[str, Any]) -> Told:
 
 
 def claude(text: str, *, session: str = "5e61f47a-09ff", account: str = "", more: str = "") -> dict[str, Any]:
-    """A request of Claude Code."""
     ids = json.dumps({"device_id": "d1", "account_uuid": account, "session_id": session})
     reminder = {"type": "text", "text": "<system-reminder>\nI live in Madrid.\n</system-reminder>\n"}
     content = [reminder, {"type": "text", "text": text}, *([{"type": "text", "text": more}] if more else [])]
@@ -90,7 +89,7 @@ def test_parts_are_heard_apart_and_nothing_of_side_work(serve: Serve) -> None:
     assert 'agentfw_masked_total{kind="password"} 1.0' in CLIENT.get(f"{gateway.url}/metrics").text
 
 
-@pytest.mark.parametrize("given", ['{"device_id": 5', "{}", '["a"]', "user_x", "x" * 200, '{"device_id": {"a": 1}}'])
+@pytest.mark.parametrize("given", ['{"device_id": 5', '["a"]', '{"device_id": {"a": 1}}'])
 def test_ids_that_cannot_be_read_name_nobody_else(serve: Serve, given: str) -> None:
     gateway = serve(memories=[EARS])
     answer = sent(gateway, {**claude("I live in Ghent."), "metadata": {"user_id": given}}, session="a b/../" * 40)
@@ -115,12 +114,10 @@ def test_a_session_of_another_user_is_not_taken_over_because_a_program_names_it(
 @pytest.mark.parametrize(
     ("text", "left"),
     [
-        ("I like <b>green</b> tea.", "I like <b>green</b> tea."),
         ("<context>\nI live in Rome.\n</context>\nFix it.", "Fix it."),
         ("<env>a<env>b</env>I live in Rome.</env> Fix it.", "Fix it."),
         ("Fix it.\n```\nI live in Rome.\n```\nI prefer tabs.", "Fix it.\n\n\nI prefer tabs."),
         ("[read_file for 'notes.md'] Result:\nI live in Rome.", ""),
-        ("Called the Read tool with the following input: {}\nI live in Rome.", ""),
         ("I ran this command:\n\nls\n\nAnd got this output:\nI live in Rome.", ""),
         ("I use Vec<u8> and List<String>.", "I use Vec<u8> and List<String>."),
     ],

@@ -20,7 +20,7 @@ from waiting import until
 
 from agentfw import train
 
-from .conftest import CLIENT
+from .conftest import CLIENT, served
 
 pytest.importorskip("snowballstemmer")
 openai = pytest.importorskip("openai")
@@ -31,8 +31,6 @@ OF_PROVIDERS = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "ANTHROPIC_BASE_URL", "ANTH
 
 
 class Alone:
-    """A gateway that was started without options."""
-
     def __init__(self, process: subprocess.Popen[str], errors: Path) -> None:
         self.process, self._errors = process, errors
         self.lines: list[str] = []
@@ -82,7 +80,6 @@ def started(folder: Path, *options: str, **environment: str) -> Iterator[Alone]:
 
 
 def wordy(completions: list[str], **columns: object) -> list[float]:
-    """A reward that differs."""
     return [float(len(text) % 7) for text in completions]
 
 
@@ -91,8 +88,6 @@ Refused = Callable[..., str]
 
 @pytest.fixture
 def refused(agentfw: Agentfw, monkeypatch: pytest.MonkeyPatch) -> Refused:
-    """Starts a gateway that can't start. Returns what it says."""
-
     def start(*options: str, **environment: str) -> str:
         for name in OF_PROVIDERS:
             monkeypatch.delenv(name, raising=False)
@@ -109,9 +104,7 @@ CARD = "My card is 4111 1111 1111 1111. I live in Ghent."
 NOTED = {"role": "assistant", "content": "Noted."}
 
 
-def test_it_finds_the_provider_and_goes_on_after_a_kill_with_what_it_remembers_and_masks_if_it_is_told_to(
-    tmp_path: Path,
-) -> None:
+def test_it_finds_the_provider_and_goes_on_after_a_kill_with_what_it_remembers(tmp_path: Path) -> None:
     with serving(completion("Noted.")) as (address, server):
         environment = {"OPENAI_BASE_URL": address, "OPENAI_API_KEY": "sk-provider"}
         with started(tmp_path, **environment) as gateway:
@@ -122,12 +115,6 @@ def test_it_finds_the_provider_and_goes_on_after_a_kill_with_what_it_remembers_a
             second = gateway.say("I live in Rome.", NOTED, "Where do I live?")
             gateway.say("Where do I live?")
             again = gateway.told
-        shown = str(server.bodies[-1]["messages"][0])
-        with started(tmp_path, "--new", "--mask", **environment) as gateway:
-            anew = gateway.told
-            gateway.say(CARD)
-            kept = gateway.remembered("you")
-            figures = CLIENT.get(f"{gateway.url}/metrics").text
             gateway.process.send_signal(signal.SIGINT)
             code = gateway.process.wait(PATIENCE)
 
@@ -136,26 +123,25 @@ def test_it_finds_the_provider_and_goes_on_after_a_kill_with_what_it_remembers_a
     assert "memory: 1 user, 1 item" in again
     assert "record: 1 session," in again
     assert first.headers["x-agentfw-session"] == second.headers["x-agentfw-session"]
-    assert "I live in Rome" in shown, "a new conversation is told what is remembered"
+    assert "I live in Rome" in str(server.bodies[-1]["messages"][0]), "a new conversation is told what is remembered"
     assert {headers["authorization"] for headers in server.headers} == {"Bearer sk-provider"}
-    assert "memory: 1 user, 1 item" in anew
-    assert "record: 0 sessions," in anew
-    assert (code, "1 session kept in runs/" in gateway.told) == (0, True)
-    assert server.bodies[-1]["messages"][-1]["content"] == CARD, "the model reads it"
-    assert "I live in Ghent." in kept
-    assert not any("4111" in text for text in kept)
-    assert 'agentfw_masked_total{kind="card"} 1.0' in figures
-    files = [file for file in (tmp_path / "runs").rglob("*") if file.is_file()]
-    assert [file.name for file in files if b"4111 1111" in file.read_bytes()] == []
-    assert any(re.search(rb'"did": ?"masked"', file.read_bytes()) for file in files)
+    assert (code, "2 sessions kept in runs/" in gateway.told) == (0, True)
 
 
-def test_a_session_that_is_rated_and_ended_is_remembered_as_it_was_said(agentfw: Agentfw, tmp_path: Path) -> None:
+def test_a_new_record_has_what_was_rated_and_ended_as_it_was_said_and_masked_if_that_was_asked_for(
+    agentfw: Agentfw, tmp_path: Path
+) -> None:
     def typed(*words: str) -> str:
         answer = agentfw(*words)
         return answer.out + answer.err
 
-    with serving(completion("Noted.")) as (address, _), started(tmp_path, OPENAI_BASE_URL=address) as gateway:
+    with served(tmp_path / "runs", policy="scripted", assignments=['policy.replies=["Earlier."]']) as earlier:
+        earlier.ask("earlier", "Hello.").raise_for_status()
+    with (
+        serving(completion("Noted.")) as (address, server),
+        started(tmp_path, "--new", "--mask", OPENAI_BASE_URL=address) as gateway,
+    ):
+        begun = gateway.told
         answer = gateway.say("I only drink rooibos tea.")
         session, url = answer.headers["x-agentfw-session"], ("--url", gateway.url)
         heard = gateway.remembered("you")
@@ -168,7 +154,11 @@ def test_a_session_that_is_rated_and_ended_is_remembered_as_it_was_said(agentfw:
         later = gateway.say("Which tea, and how do I make it? Keep it brief from now on.")
         typed("feedback", later.headers["x-agentfw-session"], "--end", *url)
         ended = typed("runs", "show", "last")
+        gateway.say(CARD)
+        with_card = gateway.remembered("you")
+        figures = CLIENT.get(f"{gateway.url}/metrics").text
 
+    assert "record: 0 sessions," in begun
     assert heard == ["I only drink rooibos tea."]
     assert {item["text"] for item in kept["items"]} == {"I only drink rooibos tea.", "Keep it brief from now on."}
     assert kept["user"] == "you", "who names nobody on a machine of one's own"
@@ -178,23 +168,25 @@ def test_a_session_that_is_rated_and_ended_is_remembered_as_it_was_said(agentfw:
     assert session in slips[1]
     assert 'data-user="you" data-remembers="yes"' in page
     assert "recalled in 1 of 2 turns" in ended
+    assert server.bodies[-1]["messages"][-1]["content"] == CARD, "the model reads it"
+    assert "I live in Ghent." in with_card
+    assert not any("4111" in text for text in with_card)
+    assert 'agentfw_masked_total{kind="card"} 1.0' in figures
+    files = [file for file in (tmp_path / "runs").rglob("*") if file.is_file()]
+    assert [file.name for file in files if b"4111 1111" in file.read_bytes()] == []
+    assert any(re.search(rb'"did": ?"masked"', file.read_bytes()) for file in files)
 
 
-def test_a_provider_that_does_not_answer_costs_no_start_and_a_second_gateway_says_at_once_who_has_the_record(
-    tmp_path: Path,
+def test_a_provider_that_does_not_answer_costs_no_start_and_a_second_gateway_says_who_has_the_record(
+    refused: Refused, tmp_path: Path
 ) -> None:
-    second, address = tmp_path / "second.txt", "http://127.0.0.1:9/v1"
-    with started(tmp_path, "--memory", "none", OPENAI_BASE_URL=address) as gateway, second.open("w") as file:
-        command = [sys.executable, "-m", "agentfw", "serve", "--port", "0", "--memory", "none", "--drain", "1000"]
-        environment = {**os.environ, "OPENAI_BASE_URL": address}
-        process = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=file, stderr=file)
-        until(lambda: f"process {gateway.process.pid} serves runs/" in second.read_text())
-        process.terminate()
-        code = process.wait(PATIENCE)
+    address = "http://127.0.0.1:9/v1"
+    with started(tmp_path, "--memory", "none", OPENAI_BASE_URL=address) as gateway:
+        second = refused("--memory", "none", "--drain", "0.1", OPENAI_BASE_URL=address)
 
     assert "can't be reached" in gateway.lines[0]
-    assert code == 2
-    assert "agentfw serve --new" in second.read_text()
+    assert f"process {gateway.process.pid} serves runs/" in second
+    assert "agentfw serve --new" in second
 
 
 def test_without_a_key_of_its_own_it_passes_on_the_programs(tmp_path: Path) -> None:

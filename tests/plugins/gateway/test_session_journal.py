@@ -41,7 +41,6 @@ def store(where: str) -> Iterator[SessionStore]:
 
 
 def say(store: SessionStore, name: str, *, liked: float | None = None, user: str = "ada") -> None:
-    """A session of one answer, and perhaps feedback on it."""
     shared = store.begin(name, 0, user)
     assert shared is not None
     task = Task(shared.number, 0, user=user, query=name)

@@ -29,7 +29,6 @@ from agentfw_plugins.gateway.sessions.session_store import SessionStore
 
 @pytest.fixture
 def two(anywhere: str, tmp_path: Path) -> Iterator[tuple[Served, Served]]:
-    """Two gateways that share sessions. Each has a run of its own."""
     with ExitStack() as stack:
         a, b = (
             stack.enter_context(

@@ -15,8 +15,6 @@ Body = dict[str, Any]
 
 
 class Passing(Served):
-    """The gateway, and the server behind it."""
-
     def __init__(self, gateway: Served, server: Server, refused: list[Body]) -> None:
         super().__init__(gateway.url, gateway.folder, gateway.stop, gateway.live)
         self.server, self._refused = server, refused

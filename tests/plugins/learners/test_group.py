@@ -15,9 +15,7 @@ import pytest
 from agentfw.errors import AgentfwError
 from agentfw.learner import Batch, Update
 from agentfw.optimizer import Loss
-from agentfw_plugins.learners.settings import SftSettings
 from agentfw_plugins.learners.token_tree import Forest, TurnTokens
-from agentfw_plugins.optimizers.imitation import KTO, Imitation, ImitationSettings, KTOSettings
 
 from .conftest import updated
 
@@ -26,7 +24,7 @@ pytest.importorskip("peft")
 
 from safetensors.torch import load_file  # noqa: E402
 
-from agentfw_plugins.learners.model_learner import LoraLearner, SftLearner  # noqa: E402
+from agentfw_plugins.learners.model_learner import LoraLearner  # noqa: E402
 
 MakeBatch = Callable[..., Batch]
 Make = Callable[..., LoraLearner]
@@ -36,7 +34,6 @@ TIMES = {"seconds", "tokens_per_second", "peak_memory_mb", "tokens_computed"}
 
 @pytest.fixture
 def in_pieces(learner_of: Make) -> Make:
-    """Learners that compute a few episodes at once."""
     return lambda **changes: learner_of(tokens=48, **changes)
 
 
@@ -121,23 +118,6 @@ def test_a_divided_training_goes_on_with_another_number_of_processes(
     second, wanted = (updated(each, make_batch(*episodes(1), loss=CLIPPED, tasks=4)) for each in (resumed, alone))
 
     assert_alike([first, second], [expected, wanted])
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize(
-    "loss", [Imitation(ImitationSettings()).loss(), KTO(KTOSettings()).loss()], ids=lambda x: x.name
-)
-def test_a_demonstration_is_learned_the_same(small_model: Path, make_batch: MakeBatch, loss: Loss) -> None:
-    learners = [
-        SftLearner(SftSettings(model=str(small_model), learning_rate=1e-2, tokens=48, epochs=2, workers=workers))
-        for workers in (2, 1)
-    ]
-
-    together, alone = (updated(each, make_batch(*episodes(5), loss=loss, tasks=4)) for each in learners)
-    for each in learners:
-        each.close()
-
-    assert_alike([together], [alone])
 
 
 @pytest.mark.nightly

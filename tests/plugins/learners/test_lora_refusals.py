@@ -117,8 +117,6 @@ def test_full_memory_says_what_to_lower(
         ({"weights": "all", "precision": "nf4"}, "is trained in fp32 or bf16"),
         ({"weights": "all", "adapter": "somewhere"}, "leave adapter out"),
         ({"warmup": 5, "decay": 5}, "includes the warm-up"),
-        ({"learning_rate": 1.0}, "learning_rate"),
-        ({"stepps": 1}, 'did you mean "steps"'),
         ({"workers": 0}, "must be at least 1"),
         ({"sharded": True}, "two or more"),
         ({"sharded": True, "workers": 2, "weights": "all"}, "trains an adapter"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 
 from agentfw import Host, Run
 from agentfw.episode import Call, Episode, Event, Message, Task, Turn
-from agentfw.errors import MissingExtraError, SettingsError, UnknownNameError, UsageError
+from agentfw.errors import SettingsError, UnknownNameError, UsageError
 from agentfw.memory import Query, Recollection, Remembered, Saying
 from agentfw.runs import parse_spec
 from agentfw_memory import GraphSettings, SkillGraph
@@ -79,9 +78,9 @@ def test_what_was_said_in_an_episode_is_recalled_with_its_reasons_and_nothing_el
 ) -> None:
     mine = memory()
     assert recalled(mine, "move my meeting") == []
-    learn(mine, episode(), reward)
+    learn(mine, episode(calls=("calendar", "broken", "mail")), reward)
     (found,) = recalled(mine, "which slot for the meeting?")
-    said = "For office: I prefer the earliest slot. (tools: calendar, mail; for: office)"
+    said = "For office: I prefer the earliest slot. (tools: calendar, mail; for: office)"  # what was refused is no tool
     assert found.text == f"{found.why['skill']}: {said}"
     assert {"skill", "path", "points", "query", "community"} <= set(found.why)
     assert mine.graph.get(str(found.why["skill"])).uses == uses
@@ -105,18 +104,6 @@ def test_what_others_wrote_never_becomes_a_skill(memory: Open) -> None:
     assert recalled(mine, "mail receipts pay book") == []
 
 
-def test_a_skill_is_about_what_the_world_says_it_is_about(memory: Open) -> None:
-    mine = memory()
-    made = episode(calls=("broken", "mail"))
-    made.events[0].data["scenarios"] = ["meetings"]
-
-    learn(mine, made)
-
-    (found,) = recalled(mine, "meeting")
-    # What was refused is no tool that a wish was met with.
-    assert found.text.endswith("For meetings: I prefer the earliest slot. (tools: mail; for: meetings)")
-
-
 def test_a_profile_is_what_a_newcomer_is_recalled_by(memory: Open) -> None:
     mine = memory(community_weight=0.0, user_weight=10.0, calibrate=False)
     for text in ("Offer garden tools", "Offer jazz records"):
@@ -126,19 +113,6 @@ def test_a_profile_is_what_a_newcomer_is_recalled_by(memory: Open) -> None:
 
     assert "garden" in recalled(mine, "what do I offer?")[0].text
     assert "jazz" in recalled(mine, "what do I offer?", replace(TASK, user="nobody"))[0].text
-
-
-def test_only_tastes_are_called_wishes_of_several_users(memory: Open) -> None:
-    mine = memory()
-    for text in ("For office, use calendar, then mail", "For office, prefer mails in the morning"):
-        mine.graph.add(owner="shop", text=text, tools=["calendar", "mail"], visibility="shared")
-
-    shown = [skill.text.partition(": ")[2] for skill in recalled(mine, "move my meeting")]
-
-    assert set(shown) == {
-        "For office, use calendar, then mail (tools: calendar, mail)",
-        "For office, prefer mails in the morning (tools: calendar, mail; wish of several users)",
-    }
 
 
 def test_skills_are_found_by_what_the_episode_is_about(memory: Open) -> None:
@@ -273,13 +247,6 @@ def test_a_thumb_rates_what_was_recalled_for_the_answer(memory: Open) -> None:
     assert [one.why["skill"] for one in recalled(mine, question)] == [second.why["skill"], first.why["skill"]]
 
 
-def test_conversations_and_sayings_may_have_any_id(memory: Open) -> None:
-    mine, saying = memory(), Saying("x" * 900, "ana", "I live in Berlin.", "c\n" * 300, 1_700_000_000.0)
-    for _ in range(2):
-        asyncio.run(mine.hear(saying))
-    assert len(remembered(mine)) == 1
-
-
 def test_a_rated_answer_is_shown_as_a_demonstration_and_its_correction_last(memory: Open) -> None:
     mine = memory(cases=3, bad_cases=True)
     rated = Episode(TASK, environment="sessions")
@@ -340,18 +307,3 @@ def test_what_an_episode_taught_stands_in_the_next_ones_prompt(host: Host, tmp_p
         assert graph.admin.stats().nodes["trajectory"] == 2
         # It came of the first, and was said again in the second. Nothing that the agent did says whether it followed.
         assert skill.uses >= 1
-
-
-def test_without_its_extra_a_run_is_refused_before_it_plays(
-    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Communities are found late, so a run would end in the middle.
-    monkeypatch.setitem(sys.modules, "igraph", None)
-    policy = {"name": "scripted", "settings": {"replies": REPLIES}}
-    spec = {"environment": "calendar", "policy": policy, "memories": ["skillgraph"], "episodes": 1}
-
-    with pytest.raises(MissingExtraError) as caught:
-        Run.create(parse_spec(spec), host, tmp_path)
-
-    assert caught.value.fix.endswith('[memory]"')
-    assert not any(tmp_path.iterdir())

@@ -145,7 +145,6 @@ def test_a_model_decides_what_is_kept_and_its_cost_is_told(
     ("reply", "settings"),
     [
         (completion("certainly! here you are"), {}),
-        (answer({"fact": "Berlin"}), {}),
         (refusal(500, "overloaded"), {}),
         # Something arrives all the time, and yet no answer.
         (Reply(b"\n" * 200, pause=0.05), {"writer_timeout": 0.2}),

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from pathlib import Path
 
-from agentfw import Engagement, Episode, Host, Intervention, Moment, PolicyAgent, Run, Task
+from agentfw import Engagement, Episode, Intervention, Moment, PolicyAgent, Task
 from agentfw.interfaces import EventDriven
-from agentfw.runs import parse_spec
-from agentfw_memory import StrategyHubs
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from agentfw_plugins.policies.scripted import ScriptedPolicy
 from agentfw_plugins.worlds.inbox.environment import Inbox
 from agentfw_plugins.worlds.inbox.mails import InboxSettings
 
 TASK = Task(0, 7, "ana")
-
-
-REPLIES = [
-    '{"name": "strategy_hub", "arguments": {"action": "update", "strategies": ["deadlines today first"]}}',
-    '{"name": "decide", "arguments": {"accept": "A", "ranking": ["A", "B", "C", "D", "E"]}}',
-]
 
 
 def update(*strategies: str) -> Intervention:
@@ -58,25 +49,3 @@ def test_the_strategies_are_shown_before_every_turn_when_asked() -> None:
     memory = StrategyHubMemory(StrategyHubSettings(show=True))
     episode = play(memory, update("urgent mails first"), Intervention("write"))
     assert any("urgent mails first" in message.content for message in episode.messages if message.role == "user")
-
-
-def test_the_hubs_of_a_run_are_in_its_folder_and_using_them_pays(host: Host, tmp_path: Path) -> None:
-    spec = {
-        "environment": {"name": "calendar", "settings": {"rounds": 4}},
-        "policy": {"name": "scripted", "settings": {"replies": REPLIES}},
-        "memories": ["strategyhub"],
-        "rewards": ["calendar_hub"],
-        "episodes": 2,
-    }
-    run = Run.create(parse_spec(spec), host, tmp_path)
-    asyncio.run(run.execute())
-
-    episodes = list(run.folder.episodes())
-    assert len(episodes) == 2
-    with StrategyHubs.open(run.folder.path / "strategies.db") as hubs:
-        for episode in episodes:
-            hub = hubs.hub(episode.task.user, episode.id)
-            assert hub.list() == ("deadlines today first",)
-            assert [change.round for change in hub.history()] == [1]
-    # Every round of both episodes had a valid update, and each is paid once.
-    assert [record["reward"] for record in run.folder.metrics()] == [4.0, 4.0]

@@ -193,15 +193,6 @@ def test_control_tokens_in_a_message_are_text(chat: Chat) -> None:
     assert chat.answer("<|end|>")[:-1] != chat.answer("")[:-1]
 
 
-def test_a_character_of_several_tokens_comes_when_it_is_whole(chat: Chat) -> None:
-    ids = chat.answer("tea 🫖!")
-
-    pieces = chat.pieces(ids)
-
-    assert [piece for piece in pieces if piece][-2:] == ["🫖", "!"]
-    assert not any("\ufffd" in piece for piece in pieces)
-
-
 # -- calls -------------------------------------------------------------------------------------------------------------
 
 

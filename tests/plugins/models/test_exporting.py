@@ -33,7 +33,6 @@ def model(make_model: Callable[..., Path], tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="module")
 def adapter(trainings: Any, model: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A training of an adapter, which no test changes."""
     return trained(trainings, tmp_path_factory.mktemp("runs"), model)
 
 

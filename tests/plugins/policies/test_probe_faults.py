@@ -81,8 +81,8 @@ def served(model: Path, probe: Probe, *adapters: Path) -> Sequence[float]:
 
 @pytest.fixture(
     scope="module",
-    params=[0.1, pytest.param(0.01, marks=pytest.mark.nightly), 0.003],
-    ids=["large", "small", "careful"],
+    params=[pytest.param(0.1, marks=pytest.mark.nightly), 0.003],
+    ids=["large", "careful"],
 )
 def training(
     request: pytest.FixtureRequest, make_model: Make, make_adapter: Make, tmp_path_factory: pytest.TempPathFactory

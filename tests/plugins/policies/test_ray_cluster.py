@@ -29,8 +29,6 @@ def _own_mounts() -> bool:
 
 
 class Node:
-    """One node, as `ray start --block`."""
-
     def __init__(self, command: list[str], log: Path, environment: dict[str, str]) -> None:
         self.log = log
         with log.open("wb") as out:

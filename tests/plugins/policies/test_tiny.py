@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from agentfw import Engagement, PolicyAgent, Task
-from agentfw.episode import Episode, Message
-from agentfw.errors import AgentfwError
+from agentfw.episode import Episode
 from agentfw.interfaces import EventDriven
 from agentfw.policy import Generation, Request, Sampling
 from agentfw.report.statistics import bootstrap
@@ -47,7 +46,7 @@ def keep(rounds: int, users: int) -> list[Episode]:
 
 @pytest.fixture(scope="module")
 def kept() -> list[Episode]:
-    return keep(rounds=4, users=2)
+    return keep(rounds=4, users=1)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +82,7 @@ def answers(requests: Sequence[Request], *, together: bool = True, **settings: A
 
 @pytest.mark.slow
 def test_its_answers_are_understood(kept: Sequence[Episode]) -> None:
-    assert [value for episode in kept for value in episode.series("format")] == [1.0] * 8
+    assert [value for episode in kept for value in episode.series("format")] == [1.0] * 4
 
 
 @pytest.mark.nightly
@@ -116,13 +115,6 @@ def test_logprobs_are_those_of_the_distribution_that_was_sampled_from(
         expected = np.log(chances[one.token_ids[0]] / chances[kept].sum())
         assert one.logprobs[0] == pytest.approx(expected, abs=1e-5)
         assert (one.temperature, one.top_p) == (temperature, top_p)
-
-
-def test_a_prompt_beyond_its_context_is_told_by_its_lengths() -> None:
-    long = Request([Message("user", "more and more " * 3000)], sampling=Sampling(), task=Task(4, seed=1))
-
-    with pytest.raises(AgentfwError, match=r"task 00004-0: the prompt has .* reads at most 2048"):
-        answers([long])
 
 
 @pytest.mark.slow

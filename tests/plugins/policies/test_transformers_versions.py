@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from transformers_asking import make, own_logprobs, request, together, using
+from transformers_asking import make, request, together, using
 
 from agentfw.errors import SettingsError
 from agentfw.policy import Generation
@@ -23,31 +23,6 @@ from agentfw_plugins.models import load_base  # noqa: E402
 from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy  # noqa: E402
 
 Make = Callable[..., Path]
-
-
-@pytest.mark.slow
-def test_a_published_adapter_answers_under_its_version(small_model: Path, make_adapter: Make, tmp_path: Path) -> None:
-    from peft import PeftModel
-
-    adapters = [make_adapter(small_model, tmp_path / f"adapter{n}", seed=n) for n in (1, 2)]
-    ask = request(3, max_tokens=10, temperature=1.0)
-
-    async def use(policy: TransformersPolicy) -> list[Generation]:
-        before = policy.generate(ask)
-        answers = [await before]
-        for number, adapter in enumerate(adapters, start=1):
-            await policy.publish(adapter, f"p@{number}")
-            answers.append(await policy.generate(ask))
-        return answers
-
-    base, *versions = using(make(small_model), use)
-
-    assert base.version == str(small_model)
-    assert [answer.version for answer in versions] == ["p@1", "p@2"]
-    for answer, adapter in zip(versions, adapters, strict=True):
-        tuned = PeftModel.from_pretrained(load_base(small_model, "fp32", "cpu"), adapter)
-        expected = own_logprobs(tuned, answer.prompt_ids, answer.token_ids)
-        assert list(answer.logprobs) == pytest.approx(expected, abs=1e-4)
 
 
 @pytest.mark.slow
@@ -146,20 +121,6 @@ def test_requests_in_flight_end_with_the_version_that_they_began_with(
     assert flown == base
     assert {answer.version for answer in answers} == {"p@1"}
     assert [answer.token_ids for answer in answers] != [answer.token_ids for answer in base]
-
-
-def test_a_whole_model_can_be_published(make_model: Make, small_model: Path, tmp_path: Path) -> None:
-    other = make_model(tmp_path / "other", seed=9)
-
-    async def use(policy: TransformersPolicy) -> Generation:
-        await policy.publish(other, "whole@1")
-        return await policy.generate(request(2))
-
-    published = using(make(small_model), use)
-    expected = using(make(other), lambda policy: policy.generate(request(2)))
-
-    assert published.version == "whole@1"
-    assert published.logprobs == expected.logprobs
 
 
 def broken_adapter(adapter: Path, folder: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Path:

@@ -75,13 +75,3 @@ def test_a_terminated_keeper_takes_its_command_along(tmp_path: Path) -> None:
 
     assert keeper.wait(300) != 0
     until(lambda: not any(alive(pid) for pid in pids))
-
-
-def test_a_command_that_ends_by_itself_says_its_code() -> None:
-    keeper = subprocess.Popen(
-        [sys.executable, "-I", str(KEEPER), sys.executable, "-c", "raise SystemExit(7)"], stdin=subprocess.PIPE
-    )
-
-    assert keeper.wait(300) == 7
-    assert keeper.stdin is not None
-    keeper.stdin.close()

@@ -19,8 +19,6 @@ PLACES = {
 
 
 class Town(NamedTuple):
-    """Tables on disk, and the model that was fitted to them."""
-
     likes: Path
     items: Path
     profiles: Path

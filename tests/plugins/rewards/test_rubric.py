@@ -26,7 +26,7 @@ from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import parse_spec
 from agentfw.scores import RewardModel
 from agentfw_plugins.rewards.judges import Rubric
-from agentfw_plugins.rewards.measured import Format, Utility
+from agentfw_plugins.rewards.measured import Format
 
 QUESTIONS: list[str] = []
 """What the judges below were asked, in the process of the test."""
@@ -70,21 +70,6 @@ def prepare(host: Host, root: Path, reward: object, **values: Any) -> Run:
 
 def rewards(folder: RunFolder) -> list[float]:
     return [record["reward"] for record in folder.metrics()]
-
-
-def test_a_program_judges_the_groups_of_a_run(host: Host, tmp_path: Path) -> None:
-    run = prepare(host, tmp_path, judge(diligence, rules=["Writing counts."]))
-    summary = asyncio.run(run.execute())
-
-    assert len(QUESTIONS) == 2  # one for each group
-    found = rewards(run.folder)
-    assert len(set(found[:3])) > 1
-    assert all(0 <= reward <= 1 for reward in found)
-    for episode, reward in zip(run.folder.episodes(), found, strict=True):
-        said = [call.name for turn in episode.turns for call in turn.calls]
-        assert bool(reward) == ("write" in said)
-    assert summary.figures["rubric_failed"].estimate == 0.0
-    assert (run.folder.path / "judgements.db").is_file()
 
 
 def test_a_run_that_goes_on_asks_for_no_mark_twice(host: Host, tmp_path: Path) -> None:
@@ -243,15 +228,6 @@ def test_a_judge_that_never_answers_stops_the_run_which_goes_on_when_it_does(hos
 
     assert summary.episodes == 6
     assert summary.figures["rubric_failed"].estimate == 0.0
-
-
-# -- the built-in rewards ----------------------------------------------------------------------------------------------
-
-
-def test_utility_is_what_the_environment_paid() -> None:
-    episode = Episode(Task(3, 7), utility=2.5)
-    (score,) = asyncio.run(Utility().score([episode]))
-    assert (score.episode, score.component, score.value, score.track) == ("00003-0", "utility", 2.5, "base")
 
 
 @pytest.mark.parametrize(

@@ -154,9 +154,7 @@ async def test_a_server_at_a_url_wants_its_token_and_may_be_started_anew_between
     "schema",
     [
         {"type": "object"},
-        {"properties": {"x": {}}, "additionalProperties": True},
         {"properties": {"x": {}}, "additionalProperties": {"type": "string"}},
-        {"properties": {"x": {}}, "patternProperties": {"^y": {}}},
         {"properties": {"x": {}}, "allOf": [{"properties": {"y": {}}}]},
     ],
 )
@@ -213,12 +211,6 @@ def test_a_server_that_stops_at_once_is_told_with_its_last_words(monkeypatch: py
     assert "stopped before" in error.message
     assert "no database for <DATABASE_PASSWORD>" in error.message
     assert error.fix.startswith("run it by hand: ")
-
-
-def test_nobody_at_the_url_is_told() -> None:
-    port = free_port()
-    error = refused(MCPSettings(url=f"http://127.0.0.1:{port}/mcp", connect_deadline=5))
-    assert f"http://127.0.0.1:{port}/mcp can't be reached" in error.message
 
 
 @pytest.mark.slow

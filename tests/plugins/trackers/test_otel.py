@@ -60,7 +60,6 @@ def attributes(span: Any) -> dict[str, Any]:
 
 
 def looks_first(moment: Moment) -> Iterable[Intervention | str]:
-    """Look at the strategies, then decide."""
     if moment.of("conflict"):
         yield Intervention("strategy_hub", {"action": "list"})
     else:

@@ -39,13 +39,11 @@ class NotesPlugin:
 
 
 def careful(moment: Moment) -> Iterator[Intervention]:
-    """Opens each mail that has come."""
     for mail in moment.of("mail"):
         yield Intervention("open_message", {"message": mail.data["message"]})
 
 
 def careless(moment: Moment) -> Iterator[Intervention]:
-    """Opens a mail that never comes."""
     for _ in moment.of("mail"):
         yield Intervention("open_message", {"message": 99})
 
@@ -74,7 +72,6 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def runs(recorded: Path, tmp_path: Path) -> Path:
-    """A copy of them that a test may change."""
     return Path(shutil.copytree(recorded, tmp_path / "runs"))
 
 

@@ -190,7 +190,6 @@ def apologised(episode):
 
 @pytest.fixture
 def run(recorded: Path, tmp_path: Path) -> Path:
-    """A run of many episodes."""
     folder = shutil.copytree(runs_of(recorded)[0].path, tmp_path / "runs" / "2026-11-29-inbox-many")
     first = json.loads((folder / "episodes.jsonl").read_text().splitlines()[0])
     with (folder / "episodes.jsonl").open("w") as file:

@@ -91,7 +91,6 @@ class Clicks:
         self.browser.follow("[data-clicked]")
 
     def open(self, selector: str) -> None:
-        """Open what is folded."""
         self.count += 1
         self.browser.evaluate(f"document.querySelector({json.dumps(selector)}).click()")
 

@@ -21,8 +21,6 @@ from .test_view import read
 
 
 class Echo(Policy):
-    """Repeats what was said."""
-
     async def generate(self, request: Request) -> Generation:
         return Generation(f"You said: {request.messages[-1].content}", version="echo")
 

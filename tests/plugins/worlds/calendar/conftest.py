@@ -20,11 +20,6 @@ def calendars(dataset: Dataset) -> list[Calendar]:
     return [dataset.calendar(dataset.user(name)) for name in dataset.users("test")]
 
 
-@pytest.fixture(scope="session")
-def calendar(calendars: list[Calendar]) -> Calendar:
-    return calendars[0]
-
-
 @pytest.fixture
 def bakery() -> Path:
     return Path(__file__).parent / "bakery.yaml"

@@ -21,9 +21,7 @@ from agentfw.errors import SettingsError
 from agentfw_plugins.worlds.calendar.dataset import Calendar, Dataset
 from agentfw_plugins.worlds.calendar.event_attributes import LETTERS, event_line, parse_line
 from agentfw_plugins.worlds.calendar.regular_year import ROUNDS, WEEKS, Round
-from agentfw_plugins.worlds.calendar.schema import load_folder, load_schema, shipped_schemas, vocabulary
-
-# -- organisations and users -------------------------------------------------------------------------------------------
+from agentfw_plugins.worlds.calendar.schema import load_folder, load_schema, shipped_schemas
 
 
 def test_splits_share_no_organisation_and_no_user_and_the_held_out_are_of_ten_roles(
@@ -45,40 +43,6 @@ def test_splits_share_no_organisation_and_no_user_and_the_held_out_are_of_ten_ro
         for split in ("train", "test")
     }
     assert not people["train"] & people["test"]
-
-
-def test_relations_are_those_of_the_chart(dataset: Dataset) -> None:
-    organisation = dataset.organisation("train", 0)
-    for identity, person in organisation.people.items():
-        relations = organisation.relations(identity)
-        assert len(relations) == len(organisation.people) - 1 + len(organisation.contacts)
-        if person.boss:
-            assert relations[person.boss] == "superior"
-            assert organisation.relations(person.boss)[identity] == "report"
-        for other, relation in relations.items():
-            if relation == "peer":
-                assert organisation.relations(other)[identity] == "peer"
-
-
-def test_users_are_of_their_role_but_are_not_their_role(dataset: Dataset) -> None:
-    """Each user has an override, keeps most of the role, and no two of one role are the same."""
-    by_role: dict[str, list[dict[str, int]]] = {}
-    for name in dataset.users("train")[:80]:
-        user = dataset.user(name)
-        role = user.role.principles
-        assert all(1 <= abs(weight) <= 6 for weight in user.weights.values())
-        flipped = [name for name in role if name in user.weights and user.weights[name] * role[name] < 0]
-        added = [name for name in user.weights if name not in role]
-        assert len(flipped) == 1
-        assert 1 <= len(added) <= 2
-        same = [name for name in role if name in user.weights and user.weights[name] * role[name] > 0]
-        assert len(same) >= len(role) - 2
-        by_role.setdefault(f"{user.organisation.schema.archetype}/{user.role.name}", []).append(dict(user.weights))
-    for weights in by_role.values():
-        assert len({tuple(sorted(one.items())) for one in weights}) == len(weights)
-
-
-# -- the year ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_year_has_52_weeks_without_a_conflict_and_two_rounds_a_week_that_the_weights_decide(
@@ -103,9 +67,6 @@ def test_a_year_has_52_weeks_without_a_conflict_and_two_rounds_a_week_that_the_w
             assert best - sorted(values)[-2] >= 1
 
 
-# -- one seed, one result ----------------------------------------------------------------------------------------------
-
-
 def some_rounds() -> list[object]:
     dataset = Dataset(11)
     users = [dataset.user(name) for name in dataset.users("test")[:2] + dataset.users("train")[:1]]
@@ -121,9 +82,6 @@ def test_one_seed_gives_the_same_bytes_in_every_process() -> None:
     there = subprocess.check_output([sys.executable, "-c", code], env=environment, text=True)
 
     assert there.strip() == str(some_rounds())
-
-
-# -- organisation schemas: the shipped ones, a person's own, and broken ones -------------------------------------------
 
 
 def fits_together(shown: Round) -> bool:
@@ -156,26 +114,6 @@ def test_a_shipped_schema_has_what_the_benchmark_promises_and_each_role_gets_a_y
     assert {user.role.name for user in users} == {role.name for role in schema.user_roles}
 
 
-def test_there_are_four_archetypes_and_twenty_shared_principles() -> None:
-    archetypes = {"research lab", "technology company", "hospital department", "consultancy"}
-    assert {schema.archetype for schema in shipped_schemas()} == archetypes
-    assert 12 <= len(vocabulary().principles) <= 20
-    for principle in vocabulary().principles.values():
-        assert len(principle.praise) >= 3
-        assert len(principle.complaint) >= 3
-
-
-def test_somebodys_own_organisation_works_without_a_change_of_code(tmp_path: Path, bakery: Path) -> None:
-    (tmp_path / "bakery.yaml").write_text(bakery.read_text("utf-8"), "utf-8")
-    (schema,) = load_folder(tmp_path)
-    dataset = Dataset(5, (schema,))
-    calendar = dataset.calendar(dataset.user("5-test-0-0"))
-    assert len(calendar.rounds) == 104
-    assert all(fits_together(shown) for shown in calendar.rounds)
-    assert "early" in schema.principles  # its own principle, beside the shared ones
-    assert any("early" in dataset.user(name).weights for name in dataset.users("train")[:10])
-
-
 # What is replaced in bakery.yaml, by what, and what the complaint must say.
 BREAKAGES = {
     "no YAML": ("names:\n", "names: [\n", "can't read"),
@@ -185,8 +123,6 @@ BREAKAGES = {
     "a span of words": ("who: {report: 1-2}, place", "who: {report: few}, place", "a span such as 2-5"),
     "a slot that can't be filled": ("[Trade school]", '["Trade school with {client}"]', r"\{client\} can't be filled"),
     "a boss who isn't there": ("reports_to: baker", "reports_to: bakr", 'did you mean "baker"'),
-    "an unknown principle": ("superior: 3, learning: 3", "superiors: 3, learning: 3", 'did you mean "superior"'),
-    "an unknown reason": ("oven_broken, owner_comes, buyer", "oven_brocken, owner_comes, buyer", '"oven_broken"'),
     "a principle about nothing": (
         "when: {topic: delivery, minutes: {at_most: 30}}",
         "when: {colour: red}",
@@ -219,7 +155,7 @@ def test_two_files_of_one_archetype_and_empty_folders_are_refused(tmp_path: Path
         load_folder(tmp_path)
 
 
-@settings(max_examples=40)  # each writes to the disk
+@settings(max_examples=15)  # each writes to the disk
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=60))
 def test_no_text_raises_anything_but_a_settings_error(text: str) -> None:
     with TemporaryDirectory() as folder:

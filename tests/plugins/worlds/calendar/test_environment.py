@@ -11,9 +11,9 @@ import pytest
 
 from agentfw import Engagement, PolicyAgent, Task
 from agentfw.episode import Call, Episode
-from agentfw.interfaces import Interface, Polling, Reflex, StepLoop
+from agentfw.interfaces import Interface, Polling, StepLoop
 from agentfw.policy import Generation, Policy, Request
-from agentfw.request import Action, Moment
+from agentfw.request import Moment
 from agentfw_plugins.worlds.calendar.dataset import Dataset
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, CalendarSettings
 from agentfw_plugins.worlds.calendar.event_attributes import event_line, parse_line
@@ -22,8 +22,6 @@ Answer = Callable[[Request], Sequence[Call] | str]
 
 
 class Player(Policy):
-    """Answers as a function says."""
-
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
         self.moments: list[Moment] = []
@@ -138,7 +136,7 @@ def test_each_episode_is_a_user_of_the_split_and_a_second_time_another_year() ->
 # -- what counts -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("interface", [None, StepLoop(), Polling(1), Reflex()])
+@pytest.mark.parametrize("interface", [None, Polling(1)])
 def test_who_knows_makes_no_error_under_any_interface(interface: Interface | None) -> None:
     episode, _ = play(knows, interface=interface)
     assert episode.outcome == {"error": 0, "aer@1": 0, "aer": 0, "ord": 1, "error_reduction": 0, "invalid": 0}
@@ -146,7 +144,7 @@ def test_who_knows_makes_no_error_under_any_interface(interface: Interface | Non
     assert [measure.round for measure in episode.measures if measure.name == "error"] == [1, 2, 3, 4, 5, 6]
 
 
-@pytest.mark.parametrize("spelling", ["{0}", " {1} ", "{0}:", "event {1}", "{0}. the one", 0])
+@pytest.mark.parametrize("spelling", ["{0}", " {1} ", "{0}. the one", 0])
 def test_letters_are_understood_as_people_and_models_write_them(spelling: str | int) -> None:
     def answer(request: Request) -> list[Call]:
         assert request.moment is not None
@@ -163,11 +161,8 @@ def test_letters_are_understood_as_people_and_models_write_them(spelling: str | 
     "arguments",
     [
         {"accept": "F"},
-        {"accept": "0"},
         {"accept": "6"},
-        {"accept": ""},
         {"accept": ["A"]},
-        {"accept": True},
         {"ranking": ["A"]},
         {"accept": "A", "ranking": "ABCDE"},
         {"accept": "A", "ranking": ["Z"]},
@@ -231,16 +226,3 @@ def test_who_thinks_beyond_the_next_conflict_has_missed_this_one() -> None:
     assert episode.finish == "finished"
     assert episode.outcome["invalid"] > 0
     assert len(episode.series("error")) == 4
-
-
-# -- settings ----------------------------------------------------------------------------------------------------------
-
-
-def test_the_action_offers_the_letters_that_there_are() -> None:
-    for conflicts in (2, 3, 5):
-        (action,) = CalendarConflicts(CalendarSettings(conflicts=conflicts)).brief().actions
-        assert isinstance(action, Action)
-        letters = list("ABCDE"[:conflicts])
-        assert action.parameters["properties"]["accept"]["enum"] == letters
-        assert action.parameters["properties"]["ranking"]["items"]["enum"] == letters
-        assert action.parameters["required"] == ["accept", "ranking"], "it is scored, so a model is asked for it"

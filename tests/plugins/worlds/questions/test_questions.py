@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Agentfw
 
 import agentfw
 from agentfw import Request
@@ -18,7 +14,6 @@ from agentfw.episode import Call
 from agentfw.errors import PluginError, SettingsError, UsageError
 from agentfw.runs import RunResult
 
-SITE = Path(__file__).parents[3] / "site"
 SUMS = [{"prompt": f"{row // 2}+1=", "answer": str(row // 2 + 1)} for row in range(20)]
 """The split for tests has two of them: 4+1 and 9+1."""
 
@@ -158,37 +153,3 @@ def test_the_policy_calls_tools_that_are_functions() -> None:
 def test_a_task_that_cannot_be_asked_is_an_error_before_any_work(row: dict[str, Any], words: str) -> None:
     with pytest.raises(SettingsError, match=words):
         played([row], "format")
-
-
-SCRIPT = """
-import os, signal, pathlib, agentfw
-
-def red(completions, answer, **columns):
-    mark = pathlib.Path("killed")
-    if list(pathlib.Path("runs").glob("*/learner/00002")) and not mark.exists():
-        mark.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return [float(gold in text) for text, gold in zip(completions, answer)]
-
-rows = [{"prompt": f"colour {number}", "answer": "tea"} for number in range(20)]
-settings = {"tasks": 4, "evaluation.tasks": 2}
-agentfw.train(
-    tasks=rows, policy="biased", learner="bias", optimizer="centred", reward=red, updates=4, settings=settings
-)
-"""
-
-
-@pytest.mark.slow
-def test_a_training_from_a_script_is_resumed_after_a_kill(
-    folder: Path, agentfw: Agentfw, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (folder / "script.py").write_text(SCRIPT, "utf-8")
-    monkeypatch.setenv("PYTHONPATH", str(SITE))
-
-    killed = subprocess.run([sys.executable, "script.py"], capture_output=True, text=True, check=False)
-    resumed = agentfw("runs", "resume", "last", "--json")
-
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert resumed.code == 0, resumed.err
-    assert resumed.json["updates"] == 4
-    assert len(list((folder / "runs").glob("*-questions-*"))) == 1
