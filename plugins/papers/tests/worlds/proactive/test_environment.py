@@ -239,8 +239,6 @@ def test_dialogues_come_from_a_folder_with_times_and_those_of_another_catalog_ar
         ({"style": "asg"}, "unit"),
         ({"silence": -1}, "silence"),
         ({"transitions": ["pending->done"]}, "pending->done"),
-        ({"unit": "word"}, "unit"),
-        ({"dialogues": 0}, "dialogues"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(settings: dict[str, Any], words: str) -> None:
