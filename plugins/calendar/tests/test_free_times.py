@@ -123,9 +123,7 @@ def test_the_way_to_an_event_is_not_free_and_no_time_is_given_twice(ics_file: Ic
         ("Hauptstr. 4\\, Ulm", "https://zoom.us/j/1", 30, "10:00"),
     ],
 )
-def test_between_events_at_different_places_there_is_time_to_travel(
-    ics_file: IcsFile, here: str, there: str, minutes: int, to: str
-) -> None:
+def test_there_is_time_between_two_places(ics_file: IcsFile, here: str, there: str, minutes: int, to: str) -> None:
     path = ics_file(event("kept", "0900", "1000", f"LOCATION:{here}"), event("x", "0930", "1000", f"LOCATION:{there}"))
 
     (found,) = proposed([path], about=About(travel=timedelta(minutes=minutes)))
