@@ -42,9 +42,7 @@ def told(rows: list[dict[str, Any]]) -> dict[str, str]:
     return {names[row["number"]]: row["query"] for row in rows if row["row"] == "trajectory"}
 
 
-def test_who_erases_a_skill_empties_their_own_trajectories_that_told_it_and_no_others(
-    where: str, open_graph: OpenGraph, rows_of: RowsOf
-) -> None:
+def test_erasing_empties_ones_own_trajectories_of_it_alone(where: str, open_graph: OpenGraph, rows_of: RowsOf) -> None:
     graph = open_graph(where)
     hers = graph.add(owner="ana", text="serve inimitable tea", visibility="shared").id
     his = graph.add(owner="ben", text="serve inimitable tea").id
