@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -74,10 +73,6 @@ def test_each_planted_fault_fits_once_and_there_are_tests_that_should_notice_it(
     assert area.files(ROOT)
 
 
-def test_there_are_148_faults() -> None:
-    assert sum(len(area.faults) for area in AREAS) == 148
-
-
 @pytest.mark.parametrize(
     ("fault", "expected"),
     [
@@ -115,9 +110,7 @@ def test_a_fault_that_does_not_fit_is_refused(fault: Fault, why: str, tmp_path: 
         planted(tmp_path, fault)
 
 
-def test_outcomes_are_kept_and_what_was_not_noticed_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_outcomes_are_kept_and_what_went_unnoticed_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mutants, path = importlib.import_module("mutants"), tmp_path / "kept.json"
     noticed, unnoticed = (fault for area in AREAS if area.name == "optimizers" for fault in area.faults[:2])
     for fault in (noticed, unnoticed):
@@ -131,17 +124,6 @@ def test_outcomes_are_kept_and_what_was_not_noticed_is_named(
     assert "1 of 2 planted faults noticed (50%)" in printed
     assert unnoticed.suffers in printed
     assert noticed.suffers not in printed
-
-
-def test_an_outcome_of_a_fault_that_has_changed_does_not_count(tmp_path: Path) -> None:
-    mutants, fault = importlib.import_module("mutants"), AREAS[0].faults[0]
-    kept = mutants.Kept(tmp_path / "kept.json")
-    kept.keep(fault, {"name": fault.name, "noticed": True})
-
-    again = mutants.Kept(tmp_path / "kept.json")
-
-    assert again.of(fault)["noticed"]
-    assert again.of(replace(fault, new="None")) is None
 
 
 @pytest.mark.slow
