@@ -32,6 +32,7 @@ def test_a_command_of_a_plugin_is_listed_and_called_and_a_broken_one_breaks_no_o
 ) -> None:
     install("agentfw-tea", f"{entry}tea = agentfw_tea:tea\n", TEA)
     install("agentfw-bomb", f"{entry}bomb = agentfw_bomb:bomb\n", BOMB)
+    install("agentfw-odd", f"{entry}odd = agentfw_odd:odd\n", "odd = 3")
 
     assert "tea from agentfw-tea" in " ".join(agentfw(*group, "--help").out.split())
     assert agentfw(*group, "tea", "--cups", "3").out == "3 cups\n"
@@ -40,6 +41,7 @@ def test_a_command_of_a_plugin_is_listed_and_called_and_a_broken_one_breaks_no_o
     broken = agentfw(*group, "bomb").told(3)
     assert "agentfw-bomb 1.0.0 can't be imported: RuntimeError: boom" in broken
     assert "pip install --upgrade agentfw-bomb" in broken
+    assert "is no click command but int" in agentfw(*group, "odd").told(3)
     assert "tea" not in agentfw("data", "check", "--help").out
 
 
@@ -49,12 +51,6 @@ def test_a_bare_command_helps(agentfw: Agentfw) -> None:
 
         assert answer.ok.out.startswith(" ".join(["Usage: agentfw", *words]))
         assert answer.err == ""
-
-
-def test_what_is_no_command_is_told(agentfw: Agentfw, install: Install) -> None:
-    install("agentfw-odd", "[agentfw.commands]\nodd = agentfw_odd:odd\n", "odd = 3")
-
-    assert "is no click command but int" in agentfw("odd").told(3)
 
 
 def test_a_plugin_that_is_left_out_has_no_command(agentfw: Agentfw, install: Install, monkeypatch: Any) -> None:
