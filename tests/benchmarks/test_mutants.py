@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -117,9 +118,11 @@ def test_outcomes_are_kept_and_what_went_unnoticed_is_named(tmp_path: Path, caps
         outcome = {"name": fault.name, "noticed": fault is noticed, "by": "", "tests": 1, "seconds": 1.0}
         mutants.Kept(path).keep(fault, outcome)
 
+    changed = mutants.Kept(path).of(replace(noticed, new="None"))
     result = mutants.main(["--results", str(path), "--only", noticed.name, unnoticed.name])
 
     printed = capsys.readouterr().out
+    assert changed is None, "an outcome of a fault that has changed since doesn't count"
     assert (result["share"], result["floor"]) == (0.5, 0.9)
     assert "1 of 2 planted faults noticed (50%)" in printed
     assert unnoticed.suffers in printed

@@ -51,6 +51,16 @@ def test_a_question_depends_on_what_is_kept(ics_file: IcsFile, events: list[str]
     assert groups(session(ics_file(*events)), keep) == asked
 
 
+def test_what_was_left_side_by_side_is_not_asked_about_again(ics_file: IcsFile) -> None:
+    found = session(ics_file(*CHAIN))
+
+    first = found.agenda.next()
+    assert first is not None
+    found.agenda.leave(first)
+
+    assert groups(found) == ["b c"]
+
+
 @pytest.mark.parametrize(
     "mark",
     [
@@ -87,6 +97,7 @@ def tagged(found: Session) -> dict[str, str]:
         (("ORGANIZER:mailto:joe@acme.example",), {"by": "partner", "who": "partner"}),
         (("ORGANIZER:mailto:ana@lab.example", "ATTENDEE:mailto:joe@acme.example"), {"by": "self", "who": "partner"}),
         (("ATTENDEE:mailto:maria@lab.example",), {"who": "superior"}),
+        (("ATTENDEE:mailto:mia@gmail.com",), {"who": "friend"}),
         (("ATTENDEE:mailto:x@client.example",), {"who": "client"}),
         (("ATTENDEE;CUTYPE=ROOM:mailto:room4@lab.example",), {"who": "nobody", "size": "1", "place": "room"}),
         (("ATTENDEE;PARTSTAT=DECLINED:mailto:bob@lab.example",), {"who": "nobody", "size": "1"}),

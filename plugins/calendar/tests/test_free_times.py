@@ -46,7 +46,7 @@ def is_right(meeting: Stay, stays: list[Stay], closed_to_all: list[Span], until:
 def test_in_generated_weeks_it_is_free_within_hours_and_the_nearest() -> None:
     some = random.Random(7)
     none = 0
-    for week in range(500):
+    for week in range(250):
         # Some of the weeks have a change of the clock.
         monday = datetime(2026, 3, 2, tzinfo=BERLIN) + timedelta(weeks=week % 40)
         since, until = monday.astimezone(UTC), (monday + timedelta(days=5)).astimezone(UTC)
@@ -77,7 +77,7 @@ def test_in_generated_weeks_it_is_free_within_hours_and_the_nearest() -> None:
             assert is_right(meeting.at(found), stays, closed_to_all, until)
             nearer = [start for start in quarters if abs(start - near) < abs(found - near)]
             assert not any(is_right(meeting.at(start), stays, closed_to_all, until) for start in nearer)
-    assert none < 250, "most weeks have room"
+    assert none < 125, "most weeks have room"
 
 
 MONDAY = datetime(2099, 11, 23, tzinfo=UTC)

@@ -252,56 +252,58 @@ class Typed:
 
 
 @pytest.mark.slow
-def test_on_a_terminal_a_person_is_shown_everything_and_asked(ics_file: IcsFile) -> None:
+def test_on_a_terminal_a_person_is_shown_everything_and_asked_and_a_kill_loses_no_answer(
+    decided: Calendar, ics_file: IcsFile
+) -> None:
     leave = "UID:leave\nDTSTART;VALUE=DATE:20261203\nDTEND;VALUE=DATE:20261205\nSUMMARY:Annual leave"
-    typed = Typed(ics_file(GROUP, CALL, DENTIST, leave, event("board", "20261204T1000", "Board meeting")))
+    path = ics_file(GROUP, CALL, DENTIST, leave, event("board", "20261204T1000", "Board meeting"))
+    typed = Typed(path)
 
     typed.until("q stop, ? help)")
     head = " ".join(typed.seen.split())  # where lines break depends on the length of the folder's name
     assert "ana@lab.example Europe/Berlin 23 November 2026 to 20 December 2026" in head
     assert "policy" not in head, "it matters to whoever chose one"
-    assert "1 of 3   Mon 23 November 2026" in typed.seen
+    assert "1 of 3   Fri 4 December 2026" in typed.seen
+    assert "A  Thu 3 December to Fri 4 December  Annual leave" in typed.seen
+    assert "B  10:00 - 11:00 " in typed.seen
     typed.says("Familie geht vor\n")
     typed.until('a reason goes behind the letter: "A: Familie geht vor"')
     typed.says("?\n")
     typed.until("leave all of them as they are")
+    typed.says("s\n")
+    typed.until("2 of 3   Mon 23 November 2026")
     typed.says("a because we decide there\n")
     typed.until("kept Group meeting; declined Call with Acme")
-    typed.until("2 of 3   Mon 30 November 2026")
+    typed.until("3 of 3   Mon 30 November 2026")
     typed.says("u\n")
     typed.until("your previous answer is taken back")
-    typed.until("1 of 3")
-    typed.says("a\n")
     typed.until("2 of 3")
-    typed.says("s\n")
-    typed.until("3 of 3   Fri 4 December 2026")
+    typed.says("a\n")
+    typed.until("3 of 3")
     typed.until("q stop, ? help)")
-    assert "A  Thu 3 December to Fri 4 December  Annual leave" in typed.seen
-    assert "B  10:00 - 11:00 " in typed.seen
-    typed.says("\x04")
-    typed.until("there is more: run the same command again to go on")
-    assert "1 conflict: " in typed.seen
-    assert typed.process.wait(300) == 0
+    typed.process.kill()
+    typed.process.wait(300)
+
+    assert not path.with_name("my.decided.ics").exists()
+    assert [one["kept"] for one in decided(path, "--yes")["conflicts"] if one["decided_before"]] == ["A"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kill", [pytest.param(signal.SIGINT, marks=pytest.mark.nightly), signal.SIGKILL])
-def test_a_session_that_is_killed_keeps_all_answers(decided: Calendar, ics_file: IcsFile, kill: signal.Signals) -> None:
-    path = ics_file(GROUP, CALL, DENTIST)
-    typed = Typed(path)
+@pytest.mark.nightly
+@pytest.mark.parametrize("by", ["ctrl-d", "ctrl-c"])
+def test_a_session_that_is_ended_at_the_prompt_says_how_to_go_on(ics_file: IcsFile, by: str) -> None:
+    typed = Typed(ics_file(GROUP, CALL, DENTIST))
     typed.until("q stop, ? help)")
     typed.says("a\n")
     typed.until("2 of 2")
     typed.until("q stop, ? help)")
 
     time.sleep(0.5)  # the prompt is out a moment before the terminal is read; nobody's Ctrl-C is that quick
-    typed.process.send_signal(kill)
-    code = typed.process.wait(300)
+    typed.says("\x04") if by == "ctrl-d" else typed.process.send_signal(signal.SIGINT)
 
-    assert code == (130 if kill == signal.SIGINT else -kill)
-    assert not path.with_name("my.decided.ics").exists()
-    first = decided(path, "--yes")["conflicts"][0]
-    assert (first["kept"], first["decided_before"]) == ("A", True)
+    if by == "ctrl-d":
+        typed.until("there is more: run the same command again to go on")
+        assert "1 conflict: " in typed.seen
+    assert typed.process.wait(300) == (0 if by == "ctrl-d" else 130)
 
 
 @pytest.mark.slow

@@ -134,7 +134,7 @@ def agentfw_memories(): return [Component("dust", "agentfw_saw:Dust", "")]
 """
 
 
-def test_authors_are_told_where_to_mend_a_plugin_that_fails(agentfw: Agentfw, install: Install, tmp_path: Path) -> None:
+def test_a_maker_is_told_where_to_mend_a_plugin_that_fails(agentfw: Agentfw, install: Install, tmp_path: Path) -> None:
     install("agentfw-saw", "[agentfw]\nsaw = agentfw_saw\n", HEAD + DUST)
     origin = {"url": tmp_path.as_uri(), "dir_info": {"editable": True}}
     (tmp_path / "site" / "agentfw_saw-1.0.0.dist-info" / "direct_url.json").write_text(json.dumps(origin))

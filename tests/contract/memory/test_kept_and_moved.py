@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from subprocess import PIPE
 from typing import Any
@@ -126,7 +127,7 @@ def test_processes_that_write_at_once_and_are_killed_lose_nothing(where: str) ->
     generator, names, acknowledged = random.Random(7), ("ana", "ben"), dict[tuple[str, int], str]()
     commands = [[sys.executable, "-c", WRITER, where, name] for name in names]
     writers = [subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True) for command in commands]
-    first = [writer.stdout.readline() for writer in writers if writer.stdout is not None]
+    first = ["".join(islice(writer.stdout, 8)) for writer in writers if writer.stdout is not None]
     time.sleep(generator.random() / 2)
     for name, began, writer in zip(names, first, writers, strict=True):
         time.sleep(generator.random() / 5)

@@ -113,11 +113,11 @@ def marked(server: Any) -> list[str]:
 
 INVITATIONS = {"google": GOOGLE, "outlook": OUTLOOK, "apple": APPLE}
 STATUSES, FORMS = ("NEEDS-ACTION", "ACCEPTED", "TENTATIVE"), (same, written_anew, without_unknown)
-# Each invitation with each form and each status, and each form with each status.
+# Each invitation with two forms and two statuses, each form with two invitations.
 PAIRS = [
     pytest.param(invitation, FORMS[form], STATUSES[(row + form) % 3], id=f"{name}-{FORMS[form].__name__}")
     for row, (name, invitation) in enumerate(INVITATIONS.items())
-    for form in range(3)
+    for form in (row, (row + 1) % 3)
 ]
 
 

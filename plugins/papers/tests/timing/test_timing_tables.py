@@ -30,6 +30,9 @@ def test_transitions_of_the_public_workflows() -> None:
     assert after["promo-code"] == pytest.approx(2.33e-9, rel=5e-3)
     assert sum(after.values()) == pytest.approx(1)
     assert dependencies.probability("select-faq", "promo-code") == pytest.approx(1 / 30)
+    both = dependencies.alignment(["pull-up-account", "select-faq"], ["verify-identity"])
+    assert both == pytest.approx(after["verify-identity"] + dependencies.probability("select-faq", "verify-identity"))
+    assert dependencies.alignment([], ["promo-code"]) is None
 
 
 @pytest.mark.parametrize(
