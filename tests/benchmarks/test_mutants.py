@@ -10,16 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentfw_benchmarks import ROOT
-from agentfw_benchmarks.mutants import (
-    PACKAGES,
-    Area,
-    Fault,
-    Sources,
-    UnfitFaultError,
-    plant,
-    read_areas,
-    record_traces,
-)
+from agentfw_benchmarks.mutants import PACKAGES, Area, Fault, Sources, UnfitFaultError, plant, read_areas, record_traces
 
 AREAS = read_areas()
 
@@ -81,10 +72,7 @@ def test_each_planted_fault_fits_once_and_there_are_tests_that_should_notice_it(
         (Fault("statement", "Door.opens", "", new="", old="self.count += 1"), "pass"),
         (Fault("constant", "LIMIT", "", new="11", old="10"), "LIMIT = (11)"),
         (Fault("other class", "Window.opens", "", new="key is None", old="key != self.key"), "return (key is None)"),
-        (
-            Fault("sql", "Door.sql", "", new="WHERE ? > 0", text="WHERE tenant = ?"),
-            '"SELECT * FROM door WHERE ? > 0 "',
-        ),
+        (Fault("sql", "Door.sql", "", new="WHERE ? > 0", text="WHERE tenant = ?"), '"SELECT * FROM door WHERE ? > 0 "'),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )

@@ -41,9 +41,7 @@ def test_a_result_is_older_than_code_that_it_measured_and_that_changed(measured:
     assert edited.changed() == ["framework/agentfw", "framework/gone"]
 
 
-def test_kept_results_are_listed_as_plain_data_and_no_other_name_is_taken(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_kept_results_are_listed_as_plain_data_and_no_other_name_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
     rows = refresh.main(["--json"])
 
     assert json.loads(capsys.readouterr().out) == rows

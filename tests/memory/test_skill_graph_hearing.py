@@ -192,13 +192,7 @@ def test_forgetting_is_asked_for_and_done_once_it_is_confirmed(sorting: SkillGra
     assert (kept(sorting), kept(sorting, "ben")) == ([], [said])
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        "Please don't forget that I'm deaf in one ear.",
-        "别忘了我有两个孩子。",
-    ],
-)
+@pytest.mark.parametrize("said", ["Please don't forget that I'm deaf in one ear.", "别忘了我有两个孩子。"])
 def test_who_asks_not_to_forget_is_heard_and_nothing_is_deleted(sorting: SkillGraph, said: str) -> None:
     heard = sorting.hear(said, user="ana", conversation="c")
     assert (kept(sorting), heard.to_forget) == ([said], ())

@@ -58,9 +58,7 @@ def test_a_graph_goes_on_when_the_server_ends_its_connections(postgres_database:
         assert graph.admin.stats().nodes["trajectory"] == 2
 
 
-def test_a_connection_that_breaks_inside_a_call_costs_nothing_and_doubles_nothing(
-    postgres_database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_connection_may_break_inside_a_call(postgres_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     url = postgres_database()
     with open_graph(url) as graph:
         skill = graph.add(owner="ana", text="offer the earliest slot")
@@ -213,9 +211,7 @@ def fill(graph: SkillGraph, count: int, seed: int = 7) -> None:
 
 
 @pytest.mark.slow
-def test_the_database_recalls_what_a_process_in_memory_does_in_at_most_nine_queries(
-    postgres_database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_database_recalls_alike_in_nine_queries(postgres_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """With each query, it waits for a free core of the server, and for the network."""
     url, asked, execute = postgres_database(), 0, psycopg.Cursor.execute
 

@@ -57,9 +57,7 @@ def test_who_has_to_be_at_both_is_asked_which_and_what_is_unclear_is_left(decide
     assert titles(decide(path, answers="me\nme\na series\n")) == [["Lily swimming", "Tom football"]] * 3
 
 
-def test_a_name_in_the_persons_file_is_asked_about_also_by_itself_and_a_childs_calendar_is_theirs(
-    decide: Calendar, ics_file: IcsFile, tmp_path: Path
-) -> None:
+def test_a_named_child_is_asked_about_and_has_its_calendar(decide: Calendar, ics_file: IcsFile, tmp_path: Path) -> None:
     (tmp_path / "people.toml").write_text('[me]\nfamily = ["Lily"]\n')
     lily = ics_file(event("a", 2, "1600", "Swimming"), head="X-WR-CALNAME:Lily", name="lily.ics")
     tom = ics_file(event("b", 2, "1630", "Football"), head="X-WR-CALNAME:Tom", name="tom.ics")

@@ -198,9 +198,7 @@ def test_a_published_calendar_is_read_from_its_address(tmp_path: Path, calendar_
 
 
 @pytest.mark.slow
-def test_the_calendars_of_an_account_are_found_and_what_is_wrong_with_an_address_is_told(
-    other: Any, radicale: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_calendars_are_found_or_it_is_said_why_not(other: Any, radicale: int, monkeypatch: pytest.MonkeyPatch) -> None:
     own = f"caldav://ana@{source_of(other).name}"
     for path in ("/", "/ana/"):
         found = calendars_at(CalDavSource(f"caldav://ana@127.0.0.1:{radicale}{path}"))

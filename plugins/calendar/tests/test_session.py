@@ -148,9 +148,7 @@ def test_any_policy_of_the_benchmark_proposes_and_what_it_does_not_decide_is_lef
     assert answer["declined"] == sum(bool(one["proposed"]) for one in answer["conflicts"])
 
 
-def test_an_answer_that_is_none_is_told_with_its_line_and_the_others_are_kept(
-    decided: Calendar, calendar_session: Calendar, ics_file: IcsFile
-) -> None:
+def test_a_wrong_answer_costs_no_other_one(decided: Calendar, calendar_session: Calendar, ics_file: IcsFile) -> None:
     path = ics_file(GROUP, CALL, DENTIST)
 
     done = calendar_session("decide", path, answers="b\nperhaps\n")

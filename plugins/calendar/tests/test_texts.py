@@ -140,9 +140,7 @@ def test_what_the_help_and_the_prompt_offer_is_understood(ics_file: IcsFile, tmp
     assert read(later, undo, stop) == read(*named) == [Answer(""), Answer("", undo=True), Answer("", stop=True)]
 
 
-def test_the_language_is_that_of_the_calendar_or_of_what_was_decided_unless_it_is_chosen(
-    agentfw: Callable[..., str], ics_file: IcsFile, tmp_path: Path
-) -> None:
+def test_a_language_is_found_or_chosen(agentfw: Callable[..., str], ics_file: IcsFile, tmp_path: Path) -> None:
     german = ics_file(IN_IT.replace("XY 1", "Sitzung mit dem Vorstand"), IN_IT.replace("UID:in", "UID:z"))
     words = ("list", german)
     (tmp_path / "people.toml").write_text('[me]\nlanguage = "es"\n')

@@ -219,9 +219,7 @@ def test_a_file_that_another_program_changed_is_not_overwritten(calendar: Calend
 
 
 @pytest.mark.parametrize(("title", "declined"), [("Acme", 2), ("Acme and the CEO", 1)])
-def test_one_file_goes_on_with_those_of_earlier_weeks_whose_conflict_is_still_there(
-    calendar: Calendar, ics_file: IcsFile, title: str, declined: int
-) -> None:
+def test_one_file_goes_on_with_earlier_weeks(calendar: Calendar, ics_file: IcsFile, title: str, declined: int) -> None:
     calendar("decide", ics_file(GROUP, CALL, DENTIST), "--days", "5", answers="a\n")
     path = ics_file(GROUP, CALL.replace("Acme", title), DENTIST)
 

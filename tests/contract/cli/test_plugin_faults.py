@@ -148,9 +148,7 @@ def test_a_maker_is_told_where_to_mend_a_plugin_that_fails(agentfw: Agentfw, ins
 ENDS_PYTHON = "import sys\nsys.exit('enough')\n"
 
 
-def test_a_plugin_that_changes_the_directory_does_not_move_the_runs(
-    agentfw: Agentfw, install: Install, quick: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_no_plugin_moves_the_runs(agentfw: Agentfw, install: Install, quick: tuple[str, ...], tmp_path: Path) -> None:
     here, elsewhere = Path.cwd(), tmp_path / "elsewhere"
     elsewhere.mkdir()
     install("agentfw-mover", "[agentfw]\nmover = agentfw_mover\n", f"import os\nos.chdir({str(elsewhere)!r})\n")

@@ -195,9 +195,7 @@ with SkillGraph.open(sys.argv[1], tenant="team") as graph:
 """
 
 
-def test_no_word_of_an_erased_skill_is_left_also_while_a_reader_is_open(
-    graph: SkillGraph, open_graph: OpenGraph, rows_of: RowsOf, tmp_path: Path
-) -> None:
+def test_no_erased_word_is_left(graph: SkillGraph, open_graph: OpenGraph, rows_of: RowsOf, tmp_path: Path) -> None:
     folder, path = tmp_path, tmp_path / "skills.db"
     graph.add_all([NewSkill("ana", f"plain tea {place}") for place in range(20)])
     skill = graph.add(owner="ana", text="inimitable tea " * 200, tools=["inimitable pot"], scenarios=["meeting"])

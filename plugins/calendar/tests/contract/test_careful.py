@@ -199,9 +199,7 @@ def decide(calendar: Calendar) -> Calendar:
         ("PT60M", "PT150M", "Optional demo lasts 150 minutes and no longer 60"),
     ],
 )
-def test_what_changed_since_it_was_decided_is_asked_again_with_what_changed(
-    decide: Calendar, ics_file: IcsFile, old: str, new: str, said: str
-) -> None:
+def test_what_changed_is_asked_again(decide: Calendar, ics_file: IcsFile, old: str, new: str, said: str) -> None:
     decide(ics_file(LUNCH, OPTIONAL), "a\n")
 
     answer = decide(ics_file(LUNCH.replace(old, new), OPTIONAL.replace(old, new)), "s\n")

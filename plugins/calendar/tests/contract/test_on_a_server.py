@@ -168,9 +168,7 @@ def test_what_was_accepted_elsewhere_or_stays_declined_is_not_said_to_be_restore
 
 
 @pytest.mark.parametrize("status", [404, 412, 507])
-def test_a_mark_that_the_server_keeps_is_not_restored_and_can_be_undone_later(
-    command: Calendar, calendar_session: Calendar, server: Any, status: int
-) -> None:
+def test_a_kept_mark_is_undone_later(command: Calendar, calendar_session: Calendar, server: Any, status: int) -> None:
     for name, text in (("group", GROUP), ("call", CALL)):
         server.put(name, text)
     before = dict(server.events)

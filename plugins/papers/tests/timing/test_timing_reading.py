@@ -70,13 +70,7 @@ def test_an_opportunity_is_read_in_every_form(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        PLAIN[:-1] + ",]",
-        PLAIN.replace('"', "“"),
-        '{"opportunities": ' + PLAIN,
-        "[" + json.dumps(ROW) + ",\n ]",
-    ],
+    "text", [PLAIN[:-1] + ",]", PLAIN.replace('"', "“"), '{"opportunities": ' + PLAIN, "[" + json.dumps(ROW) + ",\n ]"]
 )
 def test_small_damage_is_repaired(text: str) -> None:
     answer = read_answer(text, CATALOG)

@@ -149,9 +149,7 @@ def test_the_reflex_acts_before_the_agent_and_on_critical_dishes_first() -> None
 
 
 @pytest.mark.parametrize("interface", [EventDriven(), StepLoop(), Polling(40), Reflex()], ids=str)
-def test_the_rule_explains_all_asks_for_nothing_impossible_and_ends_at_the_budget(
-    interface: Interface,
-) -> None:
+def test_the_rule_explains_all_asks_for_nothing_impossible_and_ends_at_the_budget(interface: Interface) -> None:
     for seed in range(5):
         episode = kept(interface, seed)
         assert (episode.finish, episode.outcome["problems"]) == ("finished", 3)
