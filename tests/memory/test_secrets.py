@@ -12,10 +12,12 @@ from agentfw_memory.writing.secrets import has_secret, masked
     [
         ("my password is hunter2, remember the milk", "my password is [masked: password], remember the milk"),
         ("the wifi password is 'Blue Horse 7'", "the wifi password is '[masked: password]'"),
+        ("swordfish is my password for the forum", "[masked: password] is my password for the forum"),
         ("Mein Passwort lautet Sommer2024!", "Mein Passwort lautet [masked: password]!"),
         ("我的密码是abc123", "我的密码是[masked: password]"),
         ("https://ada:p@ss@git.example.com/a.git", "https://ada:[masked: key]@git.example.com/a.git"),
         ("Pay with 4111 1111 1111 1111, please", "Pay with [masked: card], please"),
+        ("recovery phrase: legal winner thank year wave sausage", "recovery phrase: [masked: password]"),
         ("use zX9kQ2mVb7RtY4wLp8NsJ3hGd6FcA1eU here", "use [masked: entropy] here"),
         ("-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----\nok", "[masked: key]\nok"),
     ],

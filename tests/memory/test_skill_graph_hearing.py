@@ -77,9 +77,12 @@ def test_a_message_is_heard_once_and_forgotten_with_its_user(graph: SkillGraph) 
     [
         "Please translate:\n\nI live in Rome.\nI am a cook.",
         "```\nI prefer tabs.\n```",
+        "<mail>I live in Rome.</mail>",
         "Er schrieb: „Ich hasse Tee“.",
         "From: Bob\nSubject: lunch\n\nI can't eat nuts.",
+        "---- Forwarded message ----\nI live in Oslo.",
         "[12:31] I live in Rome\n[12:32] me too",
+        "Ana: I live in Rome\nBen: So do I\nAna: Nice",
         "\n\n",
     ],
 )

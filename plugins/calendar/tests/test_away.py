@@ -50,6 +50,8 @@ def declined(session: Session) -> list[str]:
         all_day("Urlaub"),
         all_day("Congés"),
         all_day("Lake house", "X-MICROSOFT-CDO-BUSYSTATUS:OOF"),
+        all_day("Lake house", "X-GOOGLE-EVENT-TYPE:outOfOffice"),
+        all_day("Lake house", "CATEGORIES:Out of office"),
         all_day("Fair", "X-MICROSOFT-CDO-BUSYSTATUS:BUSY"),
     ],
 )

@@ -234,6 +234,7 @@ def test_rules_mean_the_same_to_dateutil(rule: dict[str, list[Any]], start: date
     [
         ({"FREQ": ["MINUTELY"]}, "no appointment"),
         ({"FREQ": ["YEARLY"], "RSCALE": ["HEBREW"]}, "RSCALE"),
+        ({"FREQ": ["YEARLY"], "BYWEEKNO": [20]}, "BYWEEKNO"),
         ({"FREQ": ["DAILY"], "INTERVAL": [0]}, "interval of 0"),
         ({"FREQ": ["MONTHLY"], "BYMONTHDAY": [32]}, "BYMONTHDAY=32"),
         ({"FREQ": ["DAILY"], "BYHOUR": list(range(24)), "BYMINUTE": [0, 30]}, "24 times a day"),

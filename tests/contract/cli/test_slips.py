@@ -23,6 +23,7 @@ SLIPS = {
     "run inbox calendar": "unexpected extra argument (calendar)",
     "run --reward utility=heavy": '"heavy" is not a weight',
     "runs resume last": 'no run is called "last"',
+    "plugins show inbocks": 'no component is called "inbocks"; did you mean "inbox"?',
     "plugins new agentfw-tea --kind memry": 'no kind is called "memry"; did you mean "memory"?',
     "plugins check nothing": 'no component, plugin or distribution is called "nothing"',
     "run --plugin agentfw-nothing": "agentfw-nothing",

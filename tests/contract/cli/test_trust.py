@@ -78,9 +78,12 @@ def test_the_agentfw_toml_of_a_parent_folder_is_asked_for(
         'policy = { name = "openai", settings = { api_key_env = "AWS_SECRET_ACCESS_KEY" } }',
         'policy = { name = "openai", settings = { base_url = "http://collector.example.org/v1" } }',
         'tools = [{ name = "mcp", settings = { command = "reboot" } }]',
+        'environment = { name = "program", settings = { check = "reboot" } }',
         'environment = { name = "gymnasium", settings = { id = "evil.module:Env-v0" } }',
         'rewards = ["rewards.py:correct"]',
         'memories = [{ name = "skillgraph", settings = { path = "postgresql://elsewhere/db" } }]',
+        'trackers = [{ name = "mirror", settings = { address = "s3://bucket/runs" } }]',
+        'policy = { name = "vllm", settings = { arguments = ["--trust-remote-code"] } }',
         'policy = { name = "scripted", settings = { rule = "os:getcwd" } }',
     ],
 )
