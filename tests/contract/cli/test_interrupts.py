@@ -115,7 +115,7 @@ def start(tmp_path: Path, install: Callable[..., None]) -> Iterator[Start]:
     [
         (("blocking",), signal.SIGTERM, 143, "terminated"),
         (("inbox", "--memory", "stubborn"), signal.SIGINT, 130, "interrupted"),
-        (("inbox", "--memory", "clinging"), signal.SIGINT, 130, "interrupted"),
+        pytest.param(("inbox", "--memory", "clinging"), signal.SIGINT, 130, "interrupted", marks=pytest.mark.nightly),
     ],
     ids=lambda value: value[-1] if isinstance(value, tuple) else "",
 )

@@ -98,7 +98,7 @@ def played(make: Callable[[], Environment], model: str, count: int, tokens: int,
     return asyncio.run(all_of_them())
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_one_for_sums_solves_new_ones_and_takes_no_notice_of_the_budget() -> None:
     outcomes = [episode.outcome for episode in played(Budget, "tiny-sums", 200, 256, "validation")]
 
@@ -122,7 +122,7 @@ def test_the_proactive_one_follows_people_and_is_unsure_when_to_be_ready() -> No
     assert 0.2 <= means["rar"] <= 0.6
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_assistant_serves_users_and_is_unsure_what_is_worth_doing() -> None:
     settings = AssistantSettings(style="card", difficulty="hard")
 

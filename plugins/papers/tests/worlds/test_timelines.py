@@ -325,7 +325,9 @@ def test_the_world_tells_the_belief_of_whoever_hears_all_and_a_repair_takes_its_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("every", "interface"), [(1, EventDriven()), (10, Polling(10))])
+@pytest.mark.parametrize(
+    ("every", "interface"), [(1, EventDriven()), pytest.param(10, Polling(10), marks=pytest.mark.nightly)]
+)
 def test_the_plan_is_worth_what_it_promises(every: int, interface: Interface) -> None:
     """The mean return of 100 episodes is the value at the start: within four standard errors."""
     promised = Plan(MachineSettings(), every).worth(0.0, 200)
