@@ -116,6 +116,7 @@ def test_training_again_gives_the_same_file(tmp_path: Path, monkeypatch: pytest.
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
+@pytest.mark.nightly
 def test_what_was_learned_is_told_apart_in_every_language() -> None:
     pytest.importorskip("scipy")
     from make_memory_kinds import sentences
