@@ -1,6 +1,7 @@
 """Each benchmark runs, in a small size, so that none of them rots. What it measures here is no figure to quote.
 
-Those that need data of their own are in the files beside this one.
+Those of the memory that need data of their own are in the file beside this one. `tests/contract/` kills more, at the
+worst of moments.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 from agentfw_benchmarks import ROOT, make_model, triple_of
@@ -232,3 +234,53 @@ def test_nobody_gets_a_version_of_their_own_after_a_few_thumbs(tmp_path: Path) -
 
     assert [row["own"] for each in result["rounds"] for row in each["rows"]] == [0, 0, 0, 0]
     assert result["served after"] == []
+
+
+# -- kills: what is killed ends as if undisturbed ----------------------------------------------------------------------
+
+WORDS = [["runs", "--case", "rounds"], ["trainings", "--case", "bandit"], ["replicas"], ["agents"]]
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_what_is_killed_ends_as_if_undisturbed(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    if "replicas" in words and not sys.platform.startswith("linux"):
+        pytest.skip("finds its replicas in /proc")
+    result = load("kills").main([*words, "--kills", "1", "--json"])
+    assert json.loads(capsys.readouterr().out) == result | {"trials": json.loads(json.dumps(result["trials"]))}
+    assert result["kills"] == 1
+    assert result["equal"] == result[words[0]]
+
+
+def test_engines_train_alike() -> None:
+    for module in ("peft", "transformers"):
+        pytest.importorskip(module)
+    assert load("kills").main(["engines", "--case", "pool"])["pool: different"] == []
+
+
+def test_a_quota_that_ends_costs_no_answer_twice() -> None:
+    result = load("kills").main(["quota", "--users", "4", "--rounds", "2", "--answered", "10"])
+    assert result["answered before the quota ended"] == 10
+    assert result["turns in the record"] == result["requests of the run"] == 28
+    assert result["answered after resuming"] == 18
+    assert result["asked again although answered"] == 0
+
+
+def test_films_are_compared_on_every_split(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for module in ("torch", "safetensors", "torch_geometric"):
+        pytest.importorskip(module)
+    generator = np.random.default_rng(4)
+    ratings = {(user, 2 * int(n) + user % 2) for user in range(50) for n in generator.integers(0, 30, 25)}
+    lines = ["user_id:token\titem_id:token\trating:float", *(f"{user}\t{item}\t5" for user, item in sorted(ratings))]
+    (tmp_path / "tiny.inter").write_text("\n".join(lines))
+    people = [f"{user}\t{20 + user}\t{'FM'[user % 2]}\t{('judge', 'cook')[user % 2]}" for user in range(50)]
+    columns = "user_id:token\tage:token\tgender:token\toccupation:token"
+    (tmp_path / "tiny.user").write_text("\n".join([columns, *people]))
+    given = ["--data", str(tmp_path), "--name", "tiny", "--seeds", "2", "--epochs", "6"]
+
+    result = load("preference").main(["movielens", *given, "--json"])
+
+    assert json.loads(capsys.readouterr().out) == result
+    for split in ("usual", "intervened", "cold"):
+        sides = {row["side"]: row["recall"]["mean"] for row in result["splits"][split]}
+        assert sides["preference model"] > sides["popularity"]
+    assert {"usual", "intervened", "cold"} == set(result["splits"])

@@ -10,16 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentfw_benchmarks import ROOT
-from agentfw_benchmarks.mutants import (
-    PACKAGES,
-    Area,
-    Fault,
-    Sources,
-    UnfitFaultError,
-    plant,
-    read_areas,
-    record_traces,
-)
+from agentfw_benchmarks.mutants import PACKAGES, Area, Fault, Sources, UnfitFaultError, plant, read_areas, record_traces
 
 AREAS = read_areas()
 
@@ -74,10 +65,6 @@ def test_each_planted_fault_fits_once_and_there_are_tests_that_should_notice_it(
     assert area.files(ROOT)
 
 
-def test_there_are_148_faults() -> None:
-    assert sum(len(area.faults) for area in AREAS) == 148
-
-
 @pytest.mark.parametrize(
     ("fault", "expected"),
     [
@@ -85,10 +72,7 @@ def test_there_are_148_faults() -> None:
         (Fault("statement", "Door.opens", "", new="", old="self.count += 1"), "pass"),
         (Fault("constant", "LIMIT", "", new="11", old="10"), "LIMIT = (11)"),
         (Fault("other class", "Window.opens", "", new="key is None", old="key != self.key"), "return (key is None)"),
-        (
-            Fault("sql", "Door.sql", "", new="WHERE ? > 0", text="WHERE tenant = ?"),
-            '"SELECT * FROM door WHERE ? > 0 "',
-        ),
+        (Fault("sql", "Door.sql", "", new="WHERE ? > 0", text="WHERE tenant = ?"), '"SELECT * FROM door WHERE ? > 0 "'),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
@@ -115,33 +99,22 @@ def test_a_fault_that_does_not_fit_is_refused(fault: Fault, why: str, tmp_path: 
         planted(tmp_path, fault)
 
 
-def test_outcomes_are_kept_and_what_was_not_noticed_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_outcomes_are_kept_and_what_went_unnoticed_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mutants, path = importlib.import_module("mutants"), tmp_path / "kept.json"
     noticed, unnoticed = (fault for area in AREAS if area.name == "optimizers" for fault in area.faults[:2])
     for fault in (noticed, unnoticed):
         outcome = {"name": fault.name, "noticed": fault is noticed, "by": "", "tests": 1, "seconds": 1.0}
         mutants.Kept(path).keep(fault, outcome)
 
+    changed = mutants.Kept(path).of(replace(noticed, new="None"))
     result = mutants.main(["--results", str(path), "--only", noticed.name, unnoticed.name])
 
     printed = capsys.readouterr().out
+    assert changed is None, "an outcome of a fault that has changed since doesn't count"
     assert (result["share"], result["floor"]) == (0.5, 0.9)
     assert "1 of 2 planted faults noticed (50%)" in printed
     assert unnoticed.suffers in printed
     assert noticed.suffers not in printed
-
-
-def test_an_outcome_of_a_fault_that_has_changed_does_not_count(tmp_path: Path) -> None:
-    mutants, fault = importlib.import_module("mutants"), AREAS[0].faults[0]
-    kept = mutants.Kept(tmp_path / "kept.json")
-    kept.keep(fault, {"name": fault.name, "noticed": True})
-
-    again = mutants.Kept(tmp_path / "kept.json")
-
-    assert again.of(fault)["noticed"]
-    assert again.of(replace(fault, new="None")) is None
 
 
 @pytest.mark.slow

@@ -41,17 +41,13 @@ def test_a_result_is_older_than_code_that_it_measured_and_that_changed(measured:
     assert edited.changed() == ["framework/agentfw", "framework/gone"]
 
 
-def test_the_kept_results_are_listed_as_plain_data(capsys: pytest.CaptureFixture[str]) -> None:
+def test_kept_results_are_listed_as_plain_data_and_no_other_name_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
     rows = refresh.main(["--json"])
 
     assert json.loads(capsys.readouterr().out) == rows
     assert all(set(row) == {"name", "command", "date", "commit", "changed"} for row in rows)
-
-
-def test_a_name_that_no_result_has_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         refresh.main(["nothing", "--run"])
-
     assert "no result is kept as nothing" in capsys.readouterr().err
 
 
@@ -71,9 +67,7 @@ def test_a_result_that_is_printed_from_runs_of_earlier_code_is_not_kept(tmp_path
         measure([str(program)])
 
 
-def test_any_result_is_printed_with_its_intervals_and_alike_records_as_a_table(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_result_is_printed_with_intervals_and_alike_records_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     figure = {"mean": 0.5, "low": 0.4, "high": 0.6}
     arms = {"graph": {"right": figure, "tries": 3}, "vectors": {"right": {**figure, "p": 0.25}, "tries": None}}
 

@@ -69,9 +69,7 @@ def spec_of(answer: Answer) -> Any:
 
 
 @pytest.mark.usefixtures("depot")
-def test_each_layer_wins_over_those_before_it(
-    agentfw: Agentfw, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_layer_wins_over_those_before(agentfw: Agentfw, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     user = tmp_path / "config" / "agentfw" / "agentfw.toml"
     write(user, "[defaults]\nhorizon = 2\nwindow = 2\nretries = 2\nrecall = 2\nmax_turns = 2\n")
     write(Path("agentfw.toml"), "[defaults]\nwindow = 3\nretries = 3\nrecall = 3\nmax_turns = 3\n")
@@ -118,9 +116,7 @@ def test_a_default_of_a_component_holds_beside_what_the_spec_says_of_it(agentfw:
 
 
 @pytest.mark.usefixtures("depot")
-def test_a_variable_sets_the_component_that_is_chosen_on_the_command_line(
-    agentfw: Agentfw, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_variable_sets_the_component_that_is_chosen(agentfw: Agentfw, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTFW_POLICY__PAUSE", "0.001")
     monkeypatch.setenv("AGENTFW_REWARD__UTILITY__WEIGHT", "2")
     monkeypatch.setenv("AGENTFW_REWARD__FORMAT__WEIGHT", "3")  # isn't chosen here
@@ -134,9 +130,7 @@ def test_a_variable_sets_the_component_that_is_chosen_on_the_command_line(
     assert "AGENTFW_POLCY__PAUSE: a spec has no key polcy; did you mean AGENTFW_POLICY__PAUSE?" in answer.err
 
 
-def test_a_wrong_value_says_which_layer_it_comes_from(
-    agentfw: Agentfw, depot: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrong_value_says_what_layer_it_is_of(agentfw: Agentfw, depot: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (depot / "agentfw.toml").write_text("[defaults]\nseed = 1.5\n")
     monkeypatch.setenv("AGENTFW_POLICY__PAUS", "1")
 
@@ -259,21 +253,18 @@ def test_what_is_wrong_in_the_file_of_a_project_is_told(project: Agentfw, text: 
     assert (answer.code, told in answer.err) == (2, True), answer.err
 
 
-def test_a_spec_names_all_plugins_that_it_requires_and_that_are_not_there(project: Agentfw) -> None:
-    requires = 'requires = ["agentfw-notes>=1", "agentfw-notes>=2", "agentfw-tea>=1.2"]\n'
-    Path("shared/nightly.toml").write_text(requires + NIGHTLY)
-
-    answer = project("run", "nightly")
-
-    assert answer.code == 3
-    assert "plugin notes of agentfw-notes 1.0.0 is installed, and >=2 is asked for" in answer.err
-    assert 'no plugin "agentfw-tea" is installed' in answer.err
-    assert "pip install 'agentfw-tea>=1.2'" in answer.err
+def test_a_spec_names_all_plugins_that_it_requires_and_runs_once_they_are_there(project: Agentfw) -> None:
+    spec = Path("shared/nightly.toml")
+    spec.write_text('requires = ["agentfw-notes>=1", "agentfw-notes>=2", "agentfw-tea>=1.2"]\n' + NIGHTLY)
+    refused = project("run", "nightly")
     assert not Path("runs").exists()
+    spec.write_text('requires = ["agentfw-notes>=1,<2"]\n' + NIGHTLY)
 
+    taken = spec_of(project("run", "nightly", "--json"))
 
-def test_a_spec_whose_requirements_are_met_runs_and_resumes(project: Agentfw) -> None:
-    Path("shared/nightly.toml").write_text('requires = ["agentfw-notes>=1,<2"]\n' + NIGHTLY)
-
-    assert spec_of(project("run", "nightly", "--json"))["requires"] == ["agentfw-notes>=1,<2"]
+    assert refused.code == 3
+    assert "plugin notes of agentfw-notes 1.0.0 is installed, and >=2 is asked for" in refused.err
+    assert 'no plugin "agentfw-tea" is installed' in refused.err
+    assert "pip install 'agentfw-tea>=1.2'" in refused.err
+    assert taken["requires"] == ["agentfw-notes>=1,<2"]
     assert project("runs", "resume", "last").code == 0

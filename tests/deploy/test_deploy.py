@@ -227,20 +227,21 @@ def test_the_chart_probes_paths_that_its_command_answers(tmp_path: Path, postgre
     words = [here.get(word, word) for word in gateway["command"][1:]]
     words = [postgres_database() if word.startswith("postgresql://") else word for word in words]
 
-    with subprocess.Popen([sys.executable, "-m", "agentfw", *words, "--port", port]) as process:
+    command = [sys.executable, "-m", "agentfw", *words, "--port", port]
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}") as client, subprocess.Popen(command) as process:
         try:
-            answers = [answered(f"http://127.0.0.1:{port}{path}", process) for path in paths]
+            answers = [answered(client, path, process) for path in paths]
         finally:
             process.send_signal(signal.SIGTERM)
 
     assert answers == [200, 200, 200]
 
 
-def answered(url: str, process: subprocess.Popen[bytes]) -> int:
+def answered(client: httpx.Client, path: str, process: subprocess.Popen[bytes]) -> int:
     """The status of a service that has started. Until then it doesn't listen, or is not ready."""
     while process.poll() is None:
         with suppress(httpx.TransportError):
-            if (status := httpx.get(url).status_code) != 503:
+            if (status := client.get(path).status_code) != 503:
                 return status
         time.sleep(0.2)
     raise AssertionError("the gateway has ended")

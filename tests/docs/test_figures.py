@@ -84,15 +84,13 @@ def texts_found(page: str, result: object) -> list[str]:
     return [figure.text for figure, places in found["one"].items() if places]
 
 
-def test_a_figure_is_looked_for_as_the_page_rounds_it() -> None:
+def test_a_figure_is_looked_for_as_the_page_rounds_it_and_a_row_in_one_record() -> None:
     page = "<!-- figures: one; given: 0.95 -->\nIt is 0.984 (0.95 wanted), so 98%, in 12.5 ms.\n\nNot checked: 0.7\n"
 
     assert texts_found(page, {"share": 0.98361, "seconds": 0.01249}) == ["0.984", "98", "12.5"]
     assert texts_found(page, {"share": 0.9829, "seconds": 0.01261}) == ["98"]
     assert texts_found(page, ["| only printed | 0.984 ± 0.097 |"]) == ["0.984", "98"]
 
-
-def test_figures_of_a_row_come_from_one_record() -> None:
     page = "<!-- figures: one -->\n| loop | 0.501 | 0.25 | 0.125 |\n| event | 0.501 | 0.99 | 0.125 |\n"
     result = {"rows": [{"gain": 0.501, "missed": {"mean": 0.25}, "late": 0.125}, {"gain": 0.7, "missed": 0.99}]}
 

@@ -46,9 +46,7 @@ def keys(items: list[Any]) -> list[str]:
     return [item.key for item in items]
 
 
-def test_an_item_that_isnt_indexed_is_found_by_its_key_and_comes_after_the_others(
-    store: Any, graph: SkillGraph
-) -> None:
+def test_an_item_that_isnt_indexed_is_found_by_its_key_and_comes_last(store: Any, graph: SkillGraph) -> None:
     store.put(("notes",), "indexed", {"text": "green tea", "secret": "zanzibar"}, index=["text"])
     store.put(("notes",), "not", {"text": "green tea"}, index=False)
     store.put(("notes",), "all", {"text": "coffee", "tags": ["hot"], "nested": {"number": 7}})

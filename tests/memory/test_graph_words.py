@@ -39,13 +39,9 @@ def scores(question: Question) -> dict[int, float]:
     [
         ("Ana prefers meetings", "ana's preferred meeting"),
         ("on 2023-05-07", "the 7th of May 2023"),
-        ("1,200 euros", "1200 euro"),
-        ("don't call", "call"),
         ("Die Katzen sind auf dem Sofa", "Auf dem Sofa ist eine Katze"),
-        ("Les chats sont sur le canapé", "Où est le chat ? Sur un canapé"),
         ("Где кошки в Берлине?", "Кошка была в Берлин"),
         ("मेरी बिल्ली दिल्ली में है", "बिल्ली दिल्ली"),
-        ("tôi ở Hà Nội", "Hà Nội là tôi"),
         ("القطط تنام في البيت", "قطط تنام البيت"),
         ("\uff49\uff30\uff48\uff4f\uff4e\uff45\u624b\u673a", "iPhone手机"),
     ],
@@ -60,8 +56,6 @@ def test_what_means_the_same_becomes_the_same_terms(one: str, other: str) -> Non
         ("我住在柏林，喜欢喝绿茶。", "你住在哪里？"),
         ("東京の会社で働いています。", "どこの会社ですか"),
         ("ฉันอาศัยอยู่ในกรุงเทพ", "กรุงเทพ"),
-        ("저는 서울에서 살아요", "서울은 어때요?"),
-        ("买iPhone手机", "iPhone"),
         ("2015年的会议", "在15年"),
     ],
 )

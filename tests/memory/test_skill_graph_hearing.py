@@ -62,11 +62,14 @@ def test_what_a_user_says_is_kept_with_its_time_and_conversation(sorting: SkillG
     assert sorting.recall("Where do I live?", user="ben") == []
 
 
-def test_a_message_is_heard_once(graph: SkillGraph) -> None:
-    graph.hear("I live in Berlin", user="ana", id="m1")
+def test_a_message_is_heard_once_and_forgotten_with_its_user(graph: SkillGraph) -> None:
+    graph.hear("I live in Berlin", user="ana", conversation="c1", id="m1")
     assert graph.hear("I live in Berlin", user="ana", id="m1").known_already
     assert graph.hear("I live in Berlin", user="ben", id="m1").kept
     assert kept(graph) == kept(graph, "ben") == ["I live in Berlin"]
+    for user in ("ana", "ben"):
+        graph.forget(user)
+    assert {"fact", "saying", "conversation"}.isdisjoint(graph.admin.stats().nodes)
 
 
 @pytest.mark.parametrize(
@@ -109,22 +112,15 @@ def test_secrets_are_never_remembered(graph: SkillGraph) -> None:
     ("text", "is_kept"),
     [
         ("My sister lives in Madrid.", True),
-        ("I always take the train to work", True),
         ("いつも電車で通勤してる", True),
         ("今バスの中", False),
         ("Ich bin Lehrerin.", True),
-        ("Je ne mange pas de poisson.", True),
-        ("我是老师。", True),
         ("Please remember that my boss is called Priya.", True),
-        ("For the future: I don't work on Mondays.", True),
         ("Please remember to call the API", False),
-        ("Don't forget to buy milk", False),
-        ("Let's play a game: you are a wizard.", False),
         ("Schreib ein Gedicht.", False),
         ("Write a story. The hero lives in Paris.", False),
         ("Let's play a game. I am a knight from Toledo.", False),
         ("My landlord wrote that he lives in Spain.", False),
-        ("Mein Chef schrieb: Ich wohne in Rom", False),
         ("假如我住在罗马。", False),
         ("I'm vegan. What should I cook tonight?", True),
     ],
@@ -137,7 +133,6 @@ def test_lasting_facts_are_told_from_talk_play_and_requests(hearing: SkillGraph,
     ("first", "second", "question"),
     [
         ("We got a new neighbour.", "He's from Peru", "Where is our new neighbour from?"),
-        ("Tengo una gata nueva.", "Se llama Nube", "¿Cómo se llama mi gata?"),
         ("我换了新工作。", "在腾讯。", "我在哪里工作?"),
     ],
 )
@@ -185,7 +180,6 @@ def test_an_embedder_that_knows_what_words_mean_helps_to_tell_what_is_lasting(so
     ("said", "request_"),
     [
         ("I have a dog.", "Forget that I have a dog"),
-        ("Ich habe einen Hund.", "Bitte vergiss, dass ich einen Hund habe."),
         ("我养了一只狗。", "请忘记我养狗的事。"),
         ("I have a dog.", "Forget that I have a dog, and remember that I told you so"),
     ],
@@ -201,15 +195,7 @@ def test_forgetting_is_asked_for_and_done_once_it_is_confirmed(sorting: SkillGra
     assert (kept(sorting), kept(sorting, "ben")) == ([], [said])
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        "Please don't forget that I'm deaf in one ear.",
-        "Merk dir bitte, dass ich keine Milch vertrage.",
-        "Non dimenticare che mia moglie è celiaca.",
-        "别忘了我有两个孩子。",
-    ],
-)
+@pytest.mark.parametrize("said", ["Please don't forget that I'm deaf in one ear.", "别忘了我有两个孩子。"])
 def test_who_asks_not_to_forget_is_heard_and_nothing_is_deleted(sorting: SkillGraph, said: str) -> None:
     heard = sorting.hear(said, user="ana", conversation="c")
     assert (kept(sorting), heard.to_forget) == ([said], ())
@@ -234,12 +220,6 @@ def test_a_message_of_any_length_and_of_any_characters_is_heard(graph: SkillGrap
         graph.hear(b"I live in Rome", user="ana")  # type: ignore[arg-type]
     with pytest.raises(BadInputError):
         graph.hear("I live in Rome", user="")
-
-
-def test_forgetting_a_user_takes_their_messages_too(graph: SkillGraph) -> None:
-    graph.hear("I live in Rome", user="ana", conversation="c1", id="m1")
-    graph.forget("ana")
-    assert {"fact", "saying", "conversation"}.isdisjoint(graph.admin.stats().nodes)
 
 
 # A model that writes
@@ -338,13 +318,10 @@ def test_a_colleague_corrects_what_is_shared_and_both_names_stay(opened: Any) ->
         (decided(text="The password is hunter2", evidence="I live in Rome"), "secret"),
         (decided(action="UPDATE", id="s2", text="Lives in Rome", evidence="I live in Rome"), "isn't about s2"),
         (decided(action="UPDATE", id="s9", text="Lives in Rome", evidence="I live in Rome"), "none of the memories"),
-        (decided(action="DELETE", id="s2", evidence="I live in Rome"), "isn't about s2"),
         (decided(action="DROP", evidence="I live in Rome"), "no action"),
         (decided(text="Lives in Rome", evidence="I live in Rome", since="yesterday"), "no date"),
-        (decided(text=7, evidence="I live in Rome"), "no text"),
         ({"facts": []}, "no list"),
         ("certainly! here you are", "another form"),
-        (json.dumps({"messages": []}), "another form"),
         (RuntimeError("the server is away"), "the server is away"),
     ],
 )

@@ -151,28 +151,7 @@ def test_the_next_process_takes_them_up_where_they_were(grown: Path, monkeypatch
         assert communities(again) == kept
 
 
-def test_what_cannot_be_read_is_counted_again(grown: Path) -> None:
-    with SkillGraph.open(grown, tenant="t") as graph:
-        store = graph._rows
-        with store.writing() as change:
-            store.save_state(change, "communities by leiden", b'{"nodes": [1, 2')
-    with SkillGraph.open(grown, tenant="t") as again:
-        assert circle_of(again, "red 0") == {"red"}
-
-
-@pytest.mark.slow
-def test_who_is_gone_is_in_no_community(circles: tuple[Path, list[str]], grown: Path) -> None:
-    ids = circles[1]
-    with SkillGraph.open(grown, tenant="t") as graph:
-        for skill in ids[:40]:
-            graph.retire(skill)
-        graph.recall("way", user="red 0")
-        assert not {f"skill:{skill}" for skill in ids[:40]} & communities(graph).keys()
-
-
-def test_without_the_libraries_it_says_so_each_time_and_goes_on_once_they_are_there(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_libraries_are_told_each_time_until_they_are_there(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with SkillGraph.open(path, tenant="t", embedder="hash", settings=GraphSettings(calibrate=False)) as graph:
         skill = graph.add(owner="ana", text="way home")
         with monkeypatch.context() as patch:

@@ -58,9 +58,7 @@ def test_a_graph_goes_on_when_the_server_ends_its_connections(postgres_database:
         assert graph.admin.stats().nodes["trajectory"] == 2
 
 
-def test_a_connection_that_breaks_inside_a_call_costs_nothing_and_doubles_nothing(
-    postgres_database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_connection_may_break_inside_a_call(postgres_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     url = postgres_database()
     with open_graph(url) as graph:
         skill = graph.add(owner="ana", text="offer the earliest slot")
@@ -99,9 +97,7 @@ def test_graphs_of_a_process_share_a_few_connections(postgres_database: Database
 
 
 @pytest.mark.slow
-def test_everything_works_behind_a_pooler_in_transaction_mode(
-    postgres_database: Database, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_works_behind_a_pooler(postgres_database: Database, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing that was prepared, set or locked on a connection is there at its next transaction."""
     from psycopg_pool import ConnectionPool
 
@@ -215,9 +211,7 @@ def fill(graph: SkillGraph, count: int, seed: int = 7) -> None:
 
 
 @pytest.mark.slow
-def test_the_database_recalls_what_a_process_in_memory_does_in_at_most_nine_queries(
-    postgres_database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_database_recalls_alike_in_nine_queries(postgres_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """With each query, it waits for a free core of the server, and for the network."""
     url, asked, execute = postgres_database(), 0, psycopg.Cursor.execute
 
@@ -248,9 +242,7 @@ def test_the_database_recalls_what_a_process_in_memory_does_in_at_most_nine_quer
         assert 0 < asked <= 9
 
 
-def test_an_unprepared_graph_is_searched_too_and_says_what_makes_it_fast(
-    postgres_database: Database, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_unprepared_graph_says_how_to_be_fast(postgres_database: Database, caplog: pytest.LogCaptureFixture) -> None:
     with open_graph(postgres_database(), in_memory_up_to=0) as graph:
         graph.add(owner="ana", text="offer the earliest slot", visibility="shared")
         assert graph.recall("which slot?", user="ben")[0].skill.text == "offer the earliest slot"
@@ -261,24 +253,9 @@ def test_an_unprepared_graph_is_searched_too_and_says_what_makes_it_fast(
         assert not caplog.records
 
 
-def test_what_was_shared_a_moment_ago_is_found_by_others(postgres_database: Database) -> None:
-    with open_graph(postgres_database(), in_memory_up_to=0) as graph:
-        tea = graph.add(owner="ana", text="green tea is in the tin")
-        assert graph.recall("green tea", user="ben") == []
-        graph.update(tea.id, visibility="shared")
-
-        assert [hit.skill.text for hit in graph.recall("green tea", user="ben")] == [tea.text]
-
-
-@pytest.mark.parametrize("in_memory_up_to", [0, 50_000])
-def test_a_graph_learns_the_same_either_way(postgres_database: Database, in_memory_up_to: int) -> None:
-    sharing: dict[str, Any] = {
-        "in_memory_up_to": in_memory_up_to,
-        "share_after": 3,
-        "skills_per_owner": 3,
-        "merge_above": 0.8,
-    }
-    with open_graph(postgres_database(), **sharing) as graph:
+def test_a_graph_that_the_server_searches_learns_as_others_do(postgres_database: Database) -> None:
+    sharing: dict[str, Any] = {"share_after": 3, "skills_per_owner": 3, "merge_above": 0.8}
+    with open_graph(postgres_database(), in_memory_up_to=0, **sharing) as graph:
 
         def say(user: str, number: int, wish: str, about: str = "trip") -> Any:
             told = Trajectory(f"{user} {number}", user, "q", (about,), (), f"I prefer {wish}.")

@@ -78,10 +78,8 @@ ENVIRONMENTS = [
     bug("nonsense_is_refused", Counter, "self.count += 1", "self.count += 1 + [0][max(0, min(number, 10**6))]"),
     bug("nonsense_is_refused", Counter, "super().intervene(intervention)", "self.add(3)"),
     bug("the_record_comes_back_equal", Counter, '"at": self.count', '"at": (1, 2)'),
-    bug("the_headline_is_there", Counter, 'headline = "count"', 'headline = "score"'),
     bug("the_headline_is_there", Counter, "float(self.count)", "math.nan"),
     bug("references_can_be_set_beside", Counter, '{"count": 1.0}', '{"count": random.random()}'),
-    bug("references_can_be_set_beside", Counter, '{"count": 1.0}', '{"score": 1.0}'),
     bug(
         "every_interface_will_do",
         Counter,
@@ -121,7 +119,6 @@ POLICIES = [
     bug("each_request_gets_its_own_answer", Parrot, PROMPT, f"{PROMPT}; await asyncio.sleep(0); prompt = self.latest"),
     bug("one_seed_gives_one_answer", Parrot, "(1, 2, 3)[:limit]", "tuple(random.choices(range(1000), k=3))[:limit]"),
     bug("it_goes_on_with_a_conversation", Parrot, LIMIT, ONE_TURN + LIMIT),
-    bug("tokens_and_logprobs_agree", Parrot, LOGPROBS, "(-0.5,)"),
     bug("tokens_and_logprobs_agree", Parrot, LOGPROBS, "(0.5,) * len(ids)"),
     bug("tokens_and_logprobs_agree", Parrot, "0, prompt, ids", "0, (), ids"),
     bug("pieces_make_the_text", Parrot, '"".join(pieces)', '"abcd"'),

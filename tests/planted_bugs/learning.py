@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from math import exp, log, nan
 from pathlib import Path
 from statistics import pstdev, stdev
@@ -19,7 +18,7 @@ from agentfw.scores import RewardModel, Score
 from .planting import Bug, bug
 
 # Bugs use what good ones don't.
-__all__ = ["BUGS", "Centred", "Path", "Turns", "Unigram", "Writer", "nan", "pstdev", "random", "replace", "stdev"]
+__all__ = ["BUGS", "Centred", "Path", "Turns", "Unigram", "Writer", "nan", "pstdev", "random", "stdev"]
 
 
 class Turns(RewardModel):
@@ -34,7 +33,6 @@ class Turns(RewardModel):
 
 
 VALUE = "float(len(episode.turns)) + 0 * place"
-WORDS = "sum(len(turn.text.strip()) / len(turn.text) for turn in episode.turns)"
 REWARDS = [
     bug("scores_can_be_used", Turns, VALUE, "nan"),
     bug("scores_can_be_used", Turns, "Score(episode.id,", 'Score("00099-0",'),
@@ -42,7 +40,6 @@ REWARDS = [
     bug("the_same_gets_the_same", Turns, VALUE, "random.random()"),
     bug("a_group_of_one_will_do", Turns, VALUE, "stdev(len(one.turns) for one in group)"),
     bug("odd_episodes_will_do", Turns, VALUE, "float(episode.turns[0].count)"),
-    bug("odd_episodes_will_do", Turns, VALUE, WORDS),
     bug("its_components_are_those_announced", Turns, '("turns",)', '("politeness",)'),
     bug("the_order_of_samples_does_not_matter", Turns, "0 * place", "place"),
     bug("episodes_stay_as_they_are", Turns, f"value = {VALUE}", f"value = {VALUE}; episode.events.clear()"),
@@ -89,7 +86,6 @@ BATCHES_OF_USERS = f"{COUNTED}; self.users |= {{one.episode.task.user: self.seen
 FORGETS = "self.users.pop(user, None) is not None"
 OPTIMIZERS = [
     bug("advantages_can_be_used", Centred, "turn.index, value", "turn.index + 1, value"),
-    bug("advantages_can_be_used", Centred, "return found", "return found + found"),
     bug("advantages_can_be_used", Centred, CENTRED, "0.0"),
     bug("better_samples_fare_better", Centred, CENTRED, f"-({CENTRED})"),
     bug("a_sample_is_not_in_its_own_baseline", Centred, BASELINE, "sum(rewards) / len(rewards)"),
@@ -114,7 +110,6 @@ OPTIMIZERS = [
     bug("it_goes_on_where_it_was", Centred, '"seen": self.seen', '"seen": {self.seen}'),
     bug("the_same_gets_the_same", Centred, CENTRED, "random.random()"),
     bug("it_stops_asking_for_groups", Centred, "return 0", "return wanted"),
-    bug("it_stops_asking_for_groups", Centred, "return 0", "return 0.5"),
 ]
 
 
@@ -179,11 +174,9 @@ class Unigram(Writer):
 STEP = "self.updates += 1"
 OTHERS = "[one.write_text('{\"stale\": true}') for one in batch.folder.parent.glob('*/adapter.json')]"
 REFUSES = "raise SettingsError("
-HALF = 'batch.folder.mkdir(); (batch.folder / "tokens.bin").touch()'
 LEARNERS = [
     bug("an_update_gives_an_adapter", Writer, '}", adapter, {', '}", batch.folder / "model.safetensors", {'),
     bug("what_was_good_becomes_likelier", Unigram, "rate = 0.1", "rate = -0.1"),
-    bug("what_was_there_stays", Writer, STEP, f'{STEP}; (batch.folder.parent / f"log-{{self.updates}}.txt").touch()'),
     bug("what_was_there_stays", Writer, STEP, f"{STEP}; {OTHERS}"),
     bug("what_was_there_stays", Writer, 'f"v{self.updates}"', '"latest"'),
     bug("a_repeated_update_will_do", Writer, '"updates": self.updates', '"folder": Path("somewhere")'),

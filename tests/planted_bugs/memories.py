@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from agentfw.tool import Tool, tool
 from .acting import double
 from .planting import Bug, bug
 
-__all__ = ["BUGS", "Ears", "Notebook", "Shelf", "asyncio", "math", "stamp"]  # bugs use modules that good ones don't
+__all__ = ["BUGS", "Ears", "Notebook", "Shelf", "asyncio", "stamp"]  # bugs use modules that good ones don't
 
 
 class Notebook(Memory):
@@ -197,12 +196,9 @@ MEMORIES = [
     bug("its_tools_work", Notebook, "[double]", "[stamp]"),
     bug("a_restart_changes_nothing", Shelf, 'self.path.write_text(json.dumps(self.notes), "utf-8")', "pass"),
     bug("the_best_match_comes_first", Shelf, "key=lambda note: -len", "key=lambda note: len"),
-    bug("the_best_match_comes_first", Shelf, "sorted(notes,", "sorted(sorted(notes)[: query.limit],"),
     bug("forgetting_a_user_is_complete", Shelf, "self.notes.pop(user, {})", "self.notes.get(user, {})"),
     bug("forgetting_a_user_is_complete", Shelf, "gone = self.notes.pop(user, {})", "gone, self.notes = self.notes, {}"),
-    bug("forgetting_a_user_is_complete", Shelf, "self.write()\n        return", "return"),
     bug("it_embeds_each_text", Shelf, LETTERS, '[[float(len("".join(texts)))]]'),
-    bug("it_embeds_each_text", Shelf, 'float(text.count("e"))', "1 / len(text) if text else math.nan"),
     Bug("a_restart_changes_nothing", DeafAfterwards),
     bug("hearing_twice_is_hearing_once", Ears, "self.kept[saying.user", f"{RENAMED}; self.kept[saying.user"),
     bug("what_it_remembers_is_the_newest_first", Ears, "reversed(self.kept.items())", "self.kept.items()"),

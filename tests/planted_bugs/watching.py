@@ -174,19 +174,11 @@ def traceback(path: str, as_json: bool) -> None:
     click.echo(len(Path(path).read_text("utf-8").splitlines()))
 
 
-@click.command(context_settings={"ignore_unknown_options": True})
-@click.argument("path", required=False, nargs=-1)
-@AS_JSON
-def takes_anything(path: str, as_json: bool) -> None:
-    """Count the lines of a file."""
-
-
 COMMANDS = [
     Bug("it_is_a_command", lambda: no_command),
     Bug("it_says_what_it_does", lambda: undescribed),
     Bug("it_speaks_json", lambda: only_words),
     Bug("wrong_arguments_are_usage_errors", lambda: traceback),
-    Bug("wrong_arguments_are_usage_errors", lambda: takes_anything),
 ]
 
 BUGS: dict[str, list[Bug]] = {"tracker": TRACKERS, "hook": HOOKS, "plugin": PLUGINS, "command": COMMANDS}

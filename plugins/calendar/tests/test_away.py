@@ -48,9 +48,7 @@ def declined(session: Session) -> list[str]:
     [
         all_day("Vacation in Spain", "TRANSP:TRANSPARENT"),
         all_day("Urlaub"),
-        all_day("krank"),
         all_day("Congés"),
-        all_day("Viaje a Madrid"),
         all_day("Lake house", "X-MICROSOFT-CDO-BUSYSTATUS:OOF"),
         all_day("Lake house", "X-GOOGLE-EVENT-TYPE:outOfOffice"),
         all_day("Lake house", "CATEGORIES:Out of office"),
@@ -135,9 +133,7 @@ def test_a_trip_is_one_question_and_what_belongs_to_it_is_kept(ics_file: IcsFile
 
 
 @pytest.mark.parametrize(("answers", "left_out"), [("b d\n", ["Meeting 24"]), ("a\nu\nboth\nq\n", [])])
-def test_what_is_kept_in_an_absence_is_chosen_by_letters_and_taken_back_as_a_whole(
-    ics_file: IcsFile, answers: str, left_out: list[str]
-) -> None:
+def test_letters_choose_what_is_kept_and_undo_is_of_all(ics_file: IcsFile, answers: str, left_out: list[str]) -> None:
     some = [timed(f"m{day}", day, "0900", f"Meeting {day}") for day in (23, 24, 25)]
     pair = [timed(uid, 30, "0900", uid) for uid in ("one", "other")]
 
@@ -176,23 +172,18 @@ def drafts(path: Path, answers: str = "a\n", **more: Any) -> list[dict[str, Any]
     ("title", "others", "said"),
     [
         ("Abstimmung mit dem Vertrieb", "Budget", "Hallo Joe,\nleider kann ich am Montag, 2. November, 10:30 Uhr"),
-        ("SAP", "Vorbereitung der Sitzung", "Hallo Joe,\nleider kann ich am Montag"),
         ("Réunion avec le client", "Budget", "Je ne peux pas venir à « Réunion avec le client » le lundi 2"),
         ("Reunión con el cliente", "Budget", "No puedo ir a «Reunión con el cliente» el lunes, 2 de noviembre"),
-        ("Reunión diaria", "Budget", "Hola Joe:\nNo puedo ir a «Reunión diaria»"),
         ("Riunione con il cliente", "Budget", "Buongiorno Joe,\npurtroppo lunedì 2 novembre alle 10:30"),
         ("Reunião com o cliente", "Budget", "«Reunião com o cliente» (segunda-feira, 2 de novembro, às 10:30)"),
         ("Overleg met de klant", "Budget", "Hallo Joe,\nHelaas kan ik op maandag 2 november om 10:30 uur niet bij"),
-        ("Spotkanie z klientem", "Budget", "Dzień dobry,\nniestety nie mogę uczestniczyć w „Spotkanie z klientem”"),
         ("اجتماع مع العميل", "Budget", "مرحبًا Joe،\nللأسف لا أستطيع حضور «اجتماع مع العميل» يوم الاثنين 2 نوفمبر"),
         ("お客様との打ち合わせ", "Budget", "Joe様\nお世話になっております。\n申し訳ありませんが、11月2日（月）10:30の"),
-        ("契約確認会議", "Budget", "申し訳ありませんが"),
         ("고객 회의", "Budget", "Joe 님, 안녕하세요.\n죄송하지만 11월 2일 월요일 10:30에"),
         ("与客户讨论合同", "Budget", "Joe，您好：\n很抱歉，11月2日（星期一）10:30的“与客户讨论合同”我无法参加"),
         ("Review", "Spotkanie zespołu", "Dzień dobry"),
         ("SUMMARY;LANGUAGE=de-DE:Review", "Budget", "Hallo Joe"),
         ("Review with the client", "Sitzung mit dem Vorstand", 'I can\'t come to "Review with the client" on'),
-        ("SAP", "SAP 2", "Hello Joe"),
     ],
 )
 def test_a_draft_is_in_the_language_of_event_or_calendar(ics_file: IcsFile, title: str, others: str, said: str) -> None:

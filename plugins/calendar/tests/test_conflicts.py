@@ -47,9 +47,7 @@ CHAIN = [at("0900", "1000", "a"), at("0930", "1100", "b"), at("1030", "1130", "c
         ([at("0900", "1000", letter) for letter in "abcdefg"], 0, ["a b c d e", "a f g"]),
     ],
 )
-def test_what_is_asked_about_together_depends_on_what_is_kept(
-    ics_file: IcsFile, events: list[str], keep: int, asked: list[str]
-) -> None:
+def test_a_question_depends_on_what_is_kept(ics_file: IcsFile, events: list[str], keep: int, asked: list[str]) -> None:
     assert groups(session(ics_file(*events)), keep) == asked
 
 
@@ -96,33 +94,25 @@ def tagged(found: Session) -> dict[str, str]:
     ("lines", "expected"),
     [
         ((), {"start": "09:00", "min": "60", "by": "self", "who": "nobody", "size": "1", "topic": "delivery"}),
-        (("ORGANIZER:mailto:bob@lab.example",), {"by": "peer", "who": "peer", "size": "2"}),
         (("ORGANIZER:mailto:joe@acme.example",), {"by": "partner", "who": "partner"}),
         (("ORGANIZER:mailto:ana@lab.example", "ATTENDEE:mailto:joe@acme.example"), {"by": "self", "who": "partner"}),
         (("ATTENDEE:mailto:maria@lab.example",), {"who": "superior"}),
+        (("ATTENDEE:mailto:mia@gmail.com",), {"who": "friend"}),
         (("ATTENDEE:mailto:x@client.example",), {"who": "client"}),
         (("ATTENDEE;CUTYPE=ROOM:mailto:room4@lab.example",), {"who": "nobody", "size": "1", "place": "room"}),
         (("ATTENDEE;PARTSTAT=DECLINED:mailto:bob@lab.example",), {"who": "nobody", "size": "1"}),
         (("PRIORITY:1",), {"urgency": "high"}),
-        (("PRIORITY:9",), {"urgency": "low"}),
         (("CATEGORIES:Social",), {"topic": "social"}),
-        (("SUMMARY:1:1 with Bob",), {"topic": "people"}),
         (("SUMMARY:Dentist",), {"topic": "personal", "hold": "fixed"}),
         (("SUMMARY:Deadline of the proposal",), {"due": "today"}),
-        (("SUMMARY:Draft due Friday",), {"due": "week"}),
         (("SUMMARY:Residue analysis",), {"due": "none"}),
-        (("SUMMARY:URGENT: server down",), {"urgency": "high"}),
         (("LOCATION:https://zoom.us/j/1",), {"place": "video"}),
-        (("LOCATION:+49 30 1234567",), {"place": "phone"}),
         (("LOCATION:Room 4",), {"place": "room"}),
         (("LOCATION:Hauptstr. 4\\, Berlin",), {"place": "onsite"}),
-        (("STATUS:TENTATIVE",), {"hold": "optional"}),
         (("ATTENDEE;ROLE=OPT-PARTICIPANT:mailto:ana@lab.example",), {"hold": "optional"}),
         (("CREATED:20261124T070000Z",), {"notice": "today"}),
-        (("CREATED:20261120T070000Z",), {"notice": "week"}),
         (("CREATED:20261020T070000Z",), {"notice": "planned"}),
         (("RRULE:FREQ=WEEKLY;INTERVAL=2;COUNT=1",), {"series": "biweekly"}),
-        (("RRULE:FREQ=MONTHLY;COUNT=1",), {"series": "monthly"}),
     ],
 )
 def test_tags_follow_from_the_file(ics_file: IcsFile, lines: tuple[str, ...], expected: dict[str, str]) -> None:

@@ -46,7 +46,7 @@ def is_right(meeting: Stay, stays: list[Stay], closed_to_all: list[Span], until:
 def test_in_generated_weeks_it_is_free_within_hours_and_the_nearest() -> None:
     some = random.Random(7)
     none = 0
-    for week in range(500):
+    for week in range(250):
         # Some of the weeks have a change of the clock.
         monday = datetime(2026, 3, 2, tzinfo=BERLIN) + timedelta(weeks=week % 40)
         since, until = monday.astimezone(UTC), (monday + timedelta(days=5)).astimezone(UTC)
@@ -77,7 +77,7 @@ def test_in_generated_weeks_it_is_free_within_hours_and_the_nearest() -> None:
             assert is_right(meeting.at(found), stays, closed_to_all, until)
             nearer = [start for start in quarters if abs(start - near) < abs(found - near)]
             assert not any(is_right(meeting.at(start), stays, closed_to_all, until) for start in nearer)
-    assert none < 250, "most weeks have room"
+    assert none < 125, "most weeks have room"
 
 
 MONDAY = datetime(2099, 11, 23, tzinfo=UTC)
@@ -123,9 +123,7 @@ def test_the_way_to_an_event_is_not_free_and_no_time_is_given_twice(ics_file: Ic
         ("Hauptstr. 4\\, Ulm", "https://zoom.us/j/1", 30, "10:00"),
     ],
 )
-def test_between_events_at_different_places_there_is_time_to_travel(
-    ics_file: IcsFile, here: str, there: str, minutes: int, to: str
-) -> None:
+def test_there_is_time_between_two_places(ics_file: IcsFile, here: str, there: str, minutes: int, to: str) -> None:
     path = ics_file(event("kept", "0900", "1000", f"LOCATION:{here}"), event("x", "0930", "1000", f"LOCATION:{there}"))
 
     (found,) = proposed([path], about=About(travel=timedelta(minutes=minutes)))

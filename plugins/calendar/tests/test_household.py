@@ -7,9 +7,6 @@ from typing import Any
 
 import pytest
 
-from agentfw_calendar.deciding.people import People
-from agentfw_calendar.ics.ics_events import Party
-
 from .events import Calendar, IcsFile
 from .events import event as at
 
@@ -60,9 +57,7 @@ def test_who_has_to_be_at_both_is_asked_which_and_what_is_unclear_is_left(decide
     assert titles(decide(path, answers="me\nme\na series\n")) == [["Lily swimming", "Tom football"]] * 3
 
 
-def test_a_name_in_the_persons_file_is_asked_about_also_by_itself_and_a_childs_calendar_is_theirs(
-    decide: Calendar, ics_file: IcsFile, tmp_path: Path
-) -> None:
+def test_a_named_child_is_asked_about_and_has_its_calendar(decide: Calendar, ics_file: IcsFile, tmp_path: Path) -> None:
     (tmp_path / "people.toml").write_text('[me]\nfamily = ["Lily"]\n')
     lily = ics_file(event("a", 2, "1600", "Swimming"), head="X-WR-CALNAME:Lily", name="lily.ics")
     tom = ics_file(event("b", 2, "1630", "Football"), head="X-WR-CALNAME:Tom", name="tom.ics")
@@ -79,7 +74,6 @@ def test_a_name_in_the_persons_file_is_asked_about_also_by_itself_and_a_childs_c
     [
         (event("a", 2, "1600", "Nativity play"), event("b", 2, "1630", "Boiler service")),
         (event("a", 2, "1000", "Stand-up", "ATTENDEE:mailto:bob@lab.example"), event("b", 2, "1000", "Focus time")),
-        (event("a", 2, "1200", "Client review", "ATTENDEE:mailto:joe@acme.example"), event("b", 2, "1200", "Lunch")),
         (event("a", 2, "1200", "Budget", "ATTENDEE:mailto:bob@lab.example"), event("b", 2, "1200", "HOLD")),
         (event("a", 2, "0900", "Dentist"), event("b", 2, "0900", "1:1", "ATTENDEE:mailto:bob@lab.example")),
     ],
@@ -88,18 +82,6 @@ def test_what_most_people_keep_is_proposed_at_first(decide: Calendar, ics_file: 
     (conflict,) = decide(ics_file(kept, other, event("z", 9, "0900", "Z")), answers="\n")["conflicts"]
 
     assert f"SUMMARY:{proposed(conflict)}" in kept
-
-
-def test_what_is_always_kept_is_proposed_after_few_answers(decide: Calendar, ics_file: IcsFile) -> None:
-    days = (2, 9, 16)
-    budgets = [event(f"a{day}", day, "1000", "Budget", "ORGANIZER:mailto:maria@lab.example") for day in days]
-    others = [event(f"b{day}", day, "1030", "Vivarium") for day in days]
-
-    answer = decide(ics_file(*budgets, *others), answers="Vivarium\nVivarium\n\n")
-
-    last = answer["conflicts"][-1]
-    assert last["proposed"] == "B"
-    assert "you kept it before" in last["reason"]
 
 
 def test_what_is_likely_is_asked_about_at_once_and_corrected_by_letter(decide: Calendar, ics_file: IcsFile) -> None:
@@ -118,8 +100,6 @@ def test_what_is_likely_is_asked_about_at_once_and_corrected_by_letter(decide: C
     ("title", "clock", "earliest", "latest"),
     [
         ("Dinner", "1900", "18:00", "23:00"),
-        ("Mittagessen", "1200", "11:30", "14:30"),
-        ("Breakfast with Rosa", "0800", "07:30", "10:30"),
         ("Choir", "2000", "18:30", "22:30"),
         ("Team meeting", "1000", "09:00", "17:00"),
     ],
@@ -161,9 +141,7 @@ def test_what_was_done_by_hand_is_learned_from(decide: Calendar, ics_file: IcsFi
     assert (before["proposed"], after["proposed"]) == ("B", "A")
 
 
-def test_a_parents_leave_cancels_no_childs_club_and_moves_no_daily_meeting(
-    decide: Calendar, ics_file: IcsFile, tmp_path: Path
-) -> None:
+def test_leave_cancels_no_childs_club_nor_moves_a_stand_up(decide: Calendar, ics_file: IcsFile, tmp_path: Path) -> None:
     (tmp_path / "people.toml").write_text('[me]\nfamily = ["Lily"]\n')
     boss = "ORGANIZER:mailto:maria@lab.example\nATTENDEE:mailto:ana@lab.example"
     leave = "UID:leave\nDTSTART;VALUE=DATE:20991102\nDTEND;VALUE=DATE:20991104\nSUMMARY:Annual leave"
@@ -213,9 +191,7 @@ def listed(calendar: Calendar, path: Path, *words: str) -> list[str]:
     return list(map(proposed, found["conflicts"]))
 
 
-def test_a_sentence_is_pinned_corrected_and_forgotten_and_decides_what_is_proposed(
-    calendar: Calendar, known: Calendar, ics_file: IcsFile
-) -> None:
+def test_a_sentence_is_pinned_corrected_and_forgotten(calendar: Calendar, known: Calendar, ics_file: IcsFile) -> None:
     known(ics_file(*clashes(3)), answers="b\nb\nb\n")
     new = ics_file(*(text.replace("UID:", "UID:new").replace("209911", "209912") for text in clashes(1)))
     before = listed(calendar, new, "--days", "60")
@@ -242,8 +218,6 @@ ONE_TO_ONE = event("o", 23, "1000", "1:1 with Maria", "RRULE:FREQ=WEEKLY", *BOSS
     [
         ("Dentist", ()),
         ("Rendez-vous chez le médecin", ()),
-        ("Médico", ()),
-        ("Parents evening", ()),
         ("Cumpleaños de mi hija", ()),
         ("Dinner", ("ORGANIZER;CN=Rui Costa:mailto:rui@gmail.com", "ATTENDEE:mailto:ana.costa@lab.example")),
     ],
@@ -257,19 +231,3 @@ def test_health_and_family_come_first_until_somebody_says_otherwise(
     owner = "ana.costa@lab.example" if lines else "ana@lab.example"
 
     assert listed(calendar, path, "--days", "5", "--me", owner) == [title]
-
-
-@pytest.mark.parametrize(
-    ("address", "name", "relation"),
-    [
-        ("rui@gmail.com", "Rui Costa", "family"),
-        ("rui.costa@gmx.de", "", "family"),
-        ("mia@gmail.com", "Mia Lang", "friend"),
-        ("joe@acme.example", "Joe Costa", "partner"),
-        ("bob@lab.example", "Bob", "peer"),
-    ],
-)
-def test_a_private_mailbox_is_no_partner(address: str, name: str, relation: str) -> None:
-    party = Party(address, name, "INDIVIDUAL", "REQ-PARTICIPANT", "ACCEPTED")
-
-    assert People("ana.costa@lab.example", {}).relation(party) == relation

@@ -128,9 +128,7 @@ def test_only_what_was_decided_changes_there_and_is_restored(other: Any, tmp_pat
 
 
 @pytest.mark.slow
-def test_what_another_client_edits_or_deletes_meanwhile_is_kept_and_nothing_is_declined_for_its_sake(
-    other: Any, tmp_path: Path
-) -> None:
+def test_what_others_edit_or_delete_meanwhile_stays_and_nothing_is_declined_for_it(other: Any, tmp_path: Path) -> None:
     for place, title in enumerate(("Review", "Call", "Demo", "Visit", "Gone", "Stays")):
         other.save_event(event("abcdef"[place], 23 + place // 2, ("0900", "0930")[place % 2], title))
     session = decide(source_of(other), tmp_path / "hub.db", "A\nA\nA\n")
@@ -200,9 +198,7 @@ def test_a_published_calendar_is_read_from_its_address(tmp_path: Path, calendar_
 
 
 @pytest.mark.slow
-def test_the_calendars_of_an_account_are_found_and_what_is_wrong_with_an_address_is_told(
-    other: Any, radicale: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_calendars_are_found_or_it_is_said_why_not(other: Any, radicale: int, monkeypatch: pytest.MonkeyPatch) -> None:
     own = f"caldav://ana@{source_of(other).name}"
     for path in ("/", "/ana/"):
         found = calendars_at(CalDavSource(f"caldav://ana@127.0.0.1:{radicale}{path}"))

@@ -18,7 +18,7 @@ from agentfw_calendar.deciding.answers import Answer, AnswersGiven, understood
 from agentfw_calendar.deciding.person_file import PersonFile
 from agentfw_calendar.ics.sources import FileSource
 from agentfw_calendar.language.texts import LANGUAGES, LETTERS, Texts
-from agentfw_calendar.language.wording import reason_in_words, reasons
+from agentfw_calendar.language.wording import reason_in_words
 from agentfw_calendar.language.words import Kind, named
 from agentfw_calendar.session import Session, Wishes
 from agentfw_plugins.worlds.calendar.event_attributes import RULES
@@ -140,9 +140,7 @@ def test_what_the_help_and_the_prompt_offer_is_understood(ics_file: IcsFile, tmp
     assert read(later, undo, stop) == read(*named) == [Answer(""), Answer("", undo=True), Answer("", stop=True)]
 
 
-def test_the_language_is_that_of_the_calendar_or_of_what_was_decided_unless_it_is_chosen(
-    agentfw: Callable[..., str], ics_file: IcsFile, tmp_path: Path
-) -> None:
+def test_a_language_is_found_or_chosen(agentfw: Callable[..., str], ics_file: IcsFile, tmp_path: Path) -> None:
     german = ics_file(IN_IT.replace("XY 1", "Sitzung mit dem Vorstand"), IN_IT.replace("UID:in", "UID:z"))
     words = ("list", german)
     (tmp_path / "people.toml").write_text('[me]\nlanguage = "es"\n')
@@ -159,44 +157,22 @@ def test_the_language_is_that_of_the_calendar_or_of_what_was_decided_unless_it_i
 
 # -- words of titles, places and reasons in six languages -------------------------------------------------------------
 
-NEUTRAL = {"min": "60", "due": "none", "place": "room", "series": "none", "notice": "planned", "hold": "none"}
-EVENTS = [
-    {**NEUTRAL, "letter": "A", "who": "peer", "by": "peer", "size": "4", "topic": "delivery", "urgency": "normal"},
-    {**NEUTRAL, "letter": "B", "who": "client,peer", "by": "client", "size": "2", "topic": "people", "urgency": "high"},
-]
-
 
 @pytest.mark.parametrize(
     ("text", "kind", "expected"),
     [
         ("ZAHNAERZTIN", "titles", "topic=personal"),
-        ("Zahnarzttermin", "titles", "hold=fixed"),
-        ("Weihnachtsfeier", "titles", "topic=social"),
         ("Reunión con clientes", "titles", "topic=outreach"),
-        ("Déjeuners d'équipe", "titles", "topic=social"),
         ("Echeance du dossier", "titles", "due=today"),
         ("1:1 mit Jonas", "titles", "topic=people"),
-        ("Besprechungsraum Ulm", "locations", "place=room"),
-        ("Videollamada", "locations", "place=video"),
         ("Visita dal dentista", "titles", "who=doctor"),
-        ("Recita della figlia", "titles", "who=family"),
-        ("Trasferta a Milano", "titles", "away"),
         ("Consulta com a médica", "titles", "who=doctor"),
-        ("Viagem a Lisboa", "titles", "away"),
         ("Videochamada", "locations", "place=video"),
         ("non può aspettare", "reasons", "urgency=high"),
-        ("può aspettare", "reasons", "urgency=low"),
-        ("das ist wirklich dringend", "reasons", "urgency=high"),
         ("das ist nicht so dringend", "reasons", "urgency=low"),
-        ("ça ne peut pas attendre", "reasons", "urgency=high"),
         ("no se puede mover", "reasons", "hold=fixed"),
         ("meine Gesundheit geht vor", "reasons", "who=doctor"),
-        ("les amis d'abord", "reasons", "who=friend"),
-        ("family first", "reasons", "who=family"),
-        ("Familie geht vor", "reasons", "who=family"),
         ("la famille d'abord", "reasons", "who=family"),
-        ("la familia es lo primero", "reasons", "who=family"),
-        ("prima la famiglia", "reasons", "who=family"),
         ("a família em primeiro lugar", "reasons", "who=family"),
         ("I don't have to be there", "reasons", "hold=optional"),
     ],
@@ -209,32 +185,14 @@ def test_words_are_read_in_six_languages(text: str, kind: Kind, expected: str) -
     ("text", "wrong"),
     [
         ("Training", "hold=fixed"),
-        ("Requirements review", "hold=must"),
         ("Call for papers", "place=phone"),
         ("Maschine messen", "topic=outreach"),
-        ("Prüfungsamt", "hold=fixed"),
-        ("Como siempre", "topic=social"),
         ("Mon dîner", "week"),
         ("Reunión diaria", "who=friend"),
-        ("Progetto in corso", "topic=learning"),
     ],
 )
 def test_similar_words_of_another_meaning_or_language_are_not_taken_for_them(text: str, wrong: str) -> None:
     assert wrong not in named(text, "titles")
-
-
-@pytest.mark.parametrize(
-    ("why", "accepted", "expected"),
-    [
-        ("der Kunde geht vor", "B", ["+who=client"]),
-        ("no client comes to that one", "A", ["-who=client"]),
-        ("urgent, et le client vient", "B", ["+who=client", "+urgency=high"]),
-        ("los compañeros vienen", "B", []),
-        ("gut feeling", "B", []),
-    ],
-)
-def test_which_events_have_it_decides_what_a_reason_says(why: str, accepted: str, expected: list[str]) -> None:
-    assert reasons(why, EVENTS, accepted) == expected
 
 
 @pytest.mark.slow
@@ -264,10 +222,8 @@ TITLES = {"A": "Lunch", "B": "Demo"}
         ("due today, B: outreach", "en", 'due today; against "Demo": for customers or partners'),
         ("B: outreach", "de", "gegen „Demo“: für Kunden oder Partner"),
         ("a client comes, due today", "fr", "avec un client, à rendre aujourd'hui"),
-        ("hardly any difference", "es", "casi ninguna diferencia"),
         ("you are away then", "it", "quel giorno non ci sei"),
         ("they pay us, and it is admin work", "de", "they pay us, and it is admin work"),
-        ("C: nobody comes", "en", "C: nobody comes"),
         ("", "pt", ""),
     ],
 )

@@ -53,11 +53,9 @@ def judged(model: Model, *attempts: Attempt, **settings: Any) -> list[Any]:
     [
         ("five points!", "no JSON object"),
         ('{"points": [2, 1, 0], "marks": {"procedure": 9, "personal": 0, "proactive": 3}}', "procedure is 9"),
-        ('{"points": [2, 1, 0], "marks": {"procedure": 2.5, "personal": 0, "proactive": 3}}', "procedure is 2.5"),
         ('{"points": [2, 1, 0], "marks": {"procedure": true, "personal": 0, "proactive": 3}}', "procedure is True"),
         ('{"points": [2], "marks": {"procedure": 5, "personal": 0, "proactive": 3}}', "not a list of 3"),
         ('{"points": [2, 1, 3], "marks": {"procedure": 5, "personal": 0, "proactive": 3}}', "point 3 is 3"),
-        ('{"points": [2, 1, 0], "marks": {"procedure": 5}}', "personal is None"),
     ],
 )
 def test_an_unusable_answer_is_asked_for_again_and_then_a_failure(bad: str, reason: str) -> None:

@@ -94,17 +94,6 @@ def test_a_loop_that_is_interrupted_anywhere_goes_on_and_has_the_same_table(tmp_
     assert not (tmp_path / "again" / "cells" / "P0-1" / "1-train").exists()
 
 
-@pytest.mark.nightly
-def test_cells_side_by_side_have_the_same_table(tmp_path: Path, whole: tuple[Path, Result]) -> None:
-    told: list[tuple[int, int]] = []
-
-    loop = Loop.at(tmp_path, spec(rounds=1).chosen(["P0"]), 1)
-    result = loop.do(Host.load(), lambda text, done, of: told.append((done, of)), jobs=2)
-
-    assert result.to_record() == whole[1].to_record()
-    assert told == [(0, 2), (1, 2), (2, 2)]
-
-
 @pytest.mark.slow
 def test_a_variant_can_be_another_exam_of_what_a_variant_learned(tmp_path: Path, whole: tuple[Path, Result]) -> None:
     shutil.copytree(whole[0], tmp_path / "loop")
@@ -174,8 +163,9 @@ Loop.at(Path(sys.argv[1]), spec, 1).do(Host.load())
 
 
 @pytest.mark.nightly
-def test_a_loop_that_is_killed_has_the_same_table(tmp_path: Path, whole: tuple[Path, Result]) -> None:
+def test_a_killed_loop_that_goes_on_side_by_side_has_the_same_table(tmp_path: Path, whole: tuple[Path, Result]) -> None:
     chosen, killed = spec(rounds=1).chosen(["P0"]), tmp_path / "killed"
+    told: list[tuple[int, int]] = []
 
     # In the middle of a training, and while the store is copied for the exam. The second variant is still to come.
     for moment in ("1-train/*/rollouts/*/*", "exam-store"):
@@ -185,9 +175,10 @@ def test_a_loop_that_is_killed_has_the_same_table(tmp_path: Path, whole: tuple[P
             time.sleep(0.002)
         process.kill()
         assert process.wait() == -signal.SIGKILL
-    again = Loop.at(killed, chosen, 1).do(Host.load())
+    again = Loop.at(killed, chosen, 1).do(Host.load(), lambda text, done, of: told.append((done, of)), jobs=2)
 
     assert again.to_record() == whole[1].to_record()
+    assert told == [(0, 2), (1, 2), (2, 2)]
     assert json.loads((killed / "table.json").read_text()) == json.loads((whole[0] / "table.json").read_text())
 
 

@@ -28,12 +28,17 @@ HEAVY = {"pydantic", "numpy", "torch", "httpx", "rich", "click", "yaml", "asynci
 ALONE, HOST = (fresh_host("agentfw_papers.plugin:plugin", builtins=builtins) for builtins in (False, True))
 
 
-def test_registering_everything_imports_nothing_heavy() -> None:
-    code = "import sys; from agentfw_papers.plugin import plugin; plugin.registrations; print(*sys.modules)"
+def test_registering_everything_imports_nothing_heavy_and_measuring_no_torch() -> None:
+    code = (
+        "import sys; from agentfw_papers.plugin import plugin; plugin.registrations; print(*sys.modules);"
+        "from agentfw_papers.timing import score; print(*sys.modules)"
+    )
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
-    assert not HEAVY & set(done.stdout.split())
+    registered, measured = (set(line.split()) for line in done.stdout.splitlines())
+    assert not HEAVY & registered
+    assert not {"torch", "transformers"} & measured
 
 
 def test_every_spec_that_ships_has_a_name_and_every_loop_can_be_done() -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Agentfw, agentfw, install, quick
+from command_line import Agentfw, agentfw, chat, install, quick
 
 from agentfw.testing import fresh_host
 
-__all__ = ["agentfw", "install", "quick"]
+__all__ = ["agentfw", "chat", "install", "quick"]
 
 
 @pytest.fixture

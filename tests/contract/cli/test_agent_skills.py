@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import urllib.request
@@ -60,9 +59,7 @@ def play(agentfw: Agentfw, tmp_path: Path) -> Callable[..., list[str]]:
     return played
 
 
-def test_a_strangers_skill_is_refused_by_name_until_it_is_approved_and_again_when_it_changes(
-    agentfw: Agentfw, skills: Path, tmp_path: Path
-) -> None:
+def test_a_strangers_skill_is_refused_until_approved_as_it_is(agentfw: Agentfw, skills: Path, tmp_path: Path) -> None:
     run = ("run", "inbox", "--skill", "skills", "--episodes", "1")
     in_the_spec = ("run", "inbox", "--tool", "skills", "--set", 'tool.skills.folders=["skills"]')
     for words in (run, in_the_spec, ("chat", "--skill", "skills"), ("serve", "--skill", "skills")):
@@ -77,18 +74,13 @@ def test_a_strangers_skill_is_refused_by_name_until_it_is_approved_and_again_whe
     assert agentfw(*run, "--yes").code == 0
 
 
-def test_chat_and_serve_offer_skills_as_a_run_does(skills: Path, tmp_path: Path) -> None:
+def test_chat_and_serve_offer_skills_as_a_run_does(chat: Agentfw, skills: Path, tmp_path: Path) -> None:
     (tmp_path / "asking.py").write_text(ASKING.format(wanted=[("use_skill", {"name": "forms"})]))
+    chosen = ("--policy", "./asking.py", "--skill", "skills", "--yes")
+    command = [sys.executable, "-m", "agentfw", "serve", "--memory", "none", "--port", "0", "--json", *chosen]
 
-    def started(*words: str) -> subprocess.Popen[str]:
-        chosen = ("--policy", "./asking.py", "--skill", "skills", "--yes")
-        command = [sys.executable, "-m", "agentfw", *words, *chosen]
-        environment = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path / "config")}
-        pipe = subprocess.PIPE
-        return subprocess.Popen(command, cwd=tmp_path, env=environment, stdin=pipe, stdout=pipe, text=True)
-
-    with started("serve", "--memory", "none", "--port", "0", "--json") as serve, started("chat") as chat:
-        chat.communicate("A form, please.\n", timeout=120)
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as serve:
+        chat("A form, please.\n", *chosen)
         assert serve.stdout is not None
         # The first JSON object that begins and ends at the margin.
         url = json.loads("".join([*iter(serve.stdout.readline, "}\n"), "}"]))["url"]
@@ -98,9 +90,7 @@ def test_chat_and_serve_offer_skills_as_a_run_does(skills: Path, tmp_path: Path)
     assert json.loads((tmp_path / "told.json").read_text())["told"] == ["Use blue ink."]
 
 
-def test_an_agent_is_told_the_descriptions_and_reads_instructions_and_files(
-    play: Callable[..., list[str]], skills: Path, tmp_path: Path
-) -> None:
+def test_an_agent_reads_instructions_and_files(play: Callable[..., list[str]], skills: Path, tmp_path: Path) -> None:
     calls = [
         ("use_skill", {"name": "letters"}),
         ("read_skill_file", {"skill": "letters", "file": "start.txt"}),
@@ -160,25 +150,15 @@ def test_skills_that_a_distribution_ships_are_used_by_name_and_need_no_approval(
     assert play([("use_skill", {"name": "forms"})], "--skill", "acme-letters") == ["Use blue ink."]
 
 
-@pytest.mark.parametrize(
-    ("text", "words"), [("no head", "doesn't begin with"), ("---\nname: [\n---", "no description")]
-)
-def test_a_broken_skill_is_named(agentfw: Agentfw, skills: Path, text: str, words: str) -> None:
-    (skills / "forms" / "SKILL.md").write_text(text)
+def test_a_broken_skill_is_named(agentfw: Agentfw, skills: Path) -> None:
+    file, importing = skills / "forms" / "SKILL.md", ("memory", "import", "skills", "skills", "--owner", "ana", "--yes")
+    for text, words in (("no head", "doesn't begin with"), ("---\nname: [\n---", "no description")):
+        file.write_text(text)
+        assert words in agentfw("run", "inbox", "--skill", "skills", "--yes").told(2)
+        assert "forms/SKILL.md" in agentfw(*importing).told(2)
 
-    assert words in agentfw("run", "inbox", "--skill", "skills", "--yes").told(2)
-    imported = agentfw("memory", "import", "skills", "skills", "--owner", "ana", "--yes")
-    assert "forms/SKILL.md" in imported.told(2)
-
-
-def test_a_list_that_is_no_json_is_named(agentfw: Agentfw, skills: Path) -> None:
-    head = "name: forms\ndescription: Fills in forms\nmetadata:\n  tools: mail, web"
-    (skills / "forms" / "SKILL.md").write_text(f"---\n{head}\n---\n")
-
-    imported = agentfw("memory", "import", "skills", "skills", "--owner", "ana", "--yes")
-
-    assert imported.code == 2
-    assert "forms: 'mail, web' is not a list of names" in imported.err
+    file.write_text("---\nname: forms\ndescription: Fills in forms\nmetadata:\n  tools: mail, web\n---\n")
+    assert "forms: 'mail, web' is not a list of names" in agentfw(*importing).told(2)
 
 
 # -- to and from the skill graph ---------------------------------------------------------------------------------------

@@ -69,11 +69,9 @@ def test_several_settings_are_combined_and_a_file_can_be_swept(agentfw: Agentfw)
     ("words", "said"),
     [
         (("inbox", "--sweep", "environment.rate=0.1,"), "isn't of the form KEY=A,B"),
-        (("inbox", "--sweep", "environment.rate=0.1,0.1"), "with different values"),
         (("inbox", "--sweep", "environment.rate=0.1,often"), "rate"),
         (("inbox", "last", "--sweep", "seed=1,2"), "one spec"),
         (("inbox", "other", "--set", "seed=1"), "there is no --sweep"),
-        (("imbox", "--sweep", "seed=1,2"), "inbox"),
     ],
 )
 def test_a_wrong_sweep_is_refused(agentfw: Agentfw, words: tuple[str, ...], said: str) -> None:

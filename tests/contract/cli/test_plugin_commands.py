@@ -8,12 +8,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import SITE, Agentfw, Install
+from command_line import Agentfw, Install
 
 TEA = """
 import click
@@ -33,6 +32,7 @@ def test_a_command_of_a_plugin_is_listed_and_called_and_a_broken_one_breaks_no_o
 ) -> None:
     install("agentfw-tea", f"{entry}tea = agentfw_tea:tea\n", TEA)
     install("agentfw-bomb", f"{entry}bomb = agentfw_bomb:bomb\n", BOMB)
+    install("agentfw-odd", f"{entry}odd = agentfw_odd:odd\n", "odd = 3")
 
     assert "tea from agentfw-tea" in " ".join(agentfw(*group, "--help").out.split())
     assert agentfw(*group, "tea", "--cups", "3").out == "3 cups\n"
@@ -41,6 +41,7 @@ def test_a_command_of_a_plugin_is_listed_and_called_and_a_broken_one_breaks_no_o
     broken = agentfw(*group, "bomb").told(3)
     assert "agentfw-bomb 1.0.0 can't be imported: RuntimeError: boom" in broken
     assert "pip install --upgrade agentfw-bomb" in broken
+    assert "is no click command but int" in agentfw(*group, "odd").told(3)
     assert "tea" not in agentfw("data", "check", "--help").out
 
 
@@ -50,12 +51,6 @@ def test_a_bare_command_helps(agentfw: Agentfw) -> None:
 
         assert answer.ok.out.startswith(" ".join(["Usage: agentfw", *words]))
         assert answer.err == ""
-
-
-def test_what_is_no_command_is_told(agentfw: Agentfw, install: Install) -> None:
-    install("agentfw-odd", "[agentfw.commands]\nodd = agentfw_odd:odd\n", "odd = 3")
-
-    assert "is no click command but int" in agentfw("odd").told(3)
 
 
 def test_a_plugin_that_is_left_out_has_no_command(agentfw: Agentfw, install: Install, monkeypatch: Any) -> None:
@@ -85,46 +80,30 @@ def test_a_plugin_is_made_installed_and_checked(agentfw: Agentfw, monkeypatch: A
     assert "promises kept" in agentfw("plugins", "check", "cups").ok.out
 
 
-@pytest.fixture
-def elsewhere(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Call the command in a process of its own, beside a plugin whose command is broken, and a distribution that is."""
-    points = {"agentfw_broken": b"[agentfw.commands]\nruin = no_such_module:ruin\n"}
-    points["foreign"] = b"[console_scripts]\ncaf\xe9 = foreign:main\n"
-    for name, entries in points.items():
-        dist_info = tmp_path / f"{name}-1.0.dist-info"
-        dist_info.mkdir()
-        (dist_info / "METADATA").write_text(f"Name: {name}\nVersion: 1.0\n")
-        (dist_info / "entry_points.txt").write_bytes(entries)
-
-    def call(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(SITE)]), **variables}
-        command = [sys.executable, "-m", "agentfw", *words]
-        return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=60)
-
-    return call
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("line", "offered"),
-    [("agentfw ru", ["run", "runs", "ruin"]), ("agentfw mem", ["memory"]), ("agentfw train --opt", ["--optimizer"])],
+    ("line", "offered"), [("agentfw ru", ["run", "runs", "ruin"]), ("agentfw train --opt", ["--optimizer"])]
 )
-def test_commands_and_options_are_completed_though_one_is_broken(
-    elsewhere: Callable[..., subprocess.CompletedProcess[str]], line: str, offered: list[str]
-) -> None:
-    answer = elsewhere(_AGENTFW_COMPLETE="bash_complete", COMP_WORDS=line, COMP_CWORD=str(line.count(" ")))
+def test_tab_works_beside_a_broken_command(install: Install, tmp_path: Path, line: str, offered: list[str]) -> None:
+    install("agentfw-broken", "[agentfw.commands]\nruin = no_such_module:ruin\n", "")
+    asked = {"_AGENTFW_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site"), **asked}
 
-    assert answer.returncode == 0, answer.stderr
-    assert [each.partition(",")[2] for each in answer.stdout.splitlines()] == offered
+    done = subprocess.run([sys.executable, "-m", "agentfw"], capture_output=True, text=True, env=environment)
+
+    assert done.returncode == 0, done.stderr
+    assert [each.partition(",")[2] for each in done.stdout.splitlines()] == offered
 
 
-@pytest.mark.slow
 def test_a_broken_distribution_of_somebody_else_stops_nothing(
-    elsewhere: Callable[..., subprocess.CompletedProcess[str]],
+    agentfw: Agentfw, install: Install, quick: tuple[str, ...], tmp_path: Path
 ) -> None:
-    listed = elsewhere("plugins", "list")
-    played = elsewhere("run", "guessing", "--policy", "hashing", "--episodes", "1", "--json")
+    install("foreign", "", "")
+    (entry_points,) = tmp_path.glob("site/foreign-*/entry_points.txt")
+    entry_points.write_bytes(b"[console_scripts]\ncaf\xe9 = foreign:main\n")
 
-    assert "guessing" in listed.stdout
-    assert "foreign" not in listed.stdout + listed.stderr
-    assert played.returncode == 0, played.stderr
+    listed = agentfw("plugins", "list").ok
+
+    assert "guessing" in listed.out
+    assert "foreign" not in listed.out + listed.err
+    assert agentfw(*quick).ok

@@ -24,15 +24,12 @@ def test_a_broken_plugin_ends_with_3_when_selected(agentfw: Agentfw, quick: tupl
     assert "agentfw-broken 1.0.0 tried to end Python" in as_component.told(3)
     assert agentfw(*quick, "--strict-plugins").code == 3
     assert agentfw(*quick, "--strict-plugins", "--no-plugin", "broken").ok
-    assert agentfw("doctor").code == 3
     listed = agentfw("plugins", "list").ok
     assert "failed" in listed.out
     assert "broken" not in listed.err, "the table says it already"
 
 
-def test_a_plugin_that_fails_in_a_run_ends_with_3_says_how_to_go_on_and_is_traced_with_debug(
-    agentfw: Agentfw, quick: tuple[str, ...]
-) -> None:
+def test_a_failing_plugin_ends_with_3_says_how_to_go_on_and_is_traced(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
     fails = (*quick, "--set", "environment.outcome=raise")
 
     answer = agentfw(*fails)
@@ -111,9 +108,7 @@ def agentfw_reward_models(): return [Component("ours", "agentfw_clock:Ours", "Ou
     ],
     ids=["two tools of one name", "an alias", "a function marked as a tool"],
 )
-def test_what_a_plugin_offers_is_taken_or_refused_by_its_name(
-    agentfw: Agentfw, install: Install, words: str, code: int, told: str
-) -> None:
+def test_offers_are_taken_or_refused(agentfw: Agentfw, install: Install, words: str, code: int, told: str) -> None:
     install("agentfw-clock", "[agentfw]\nclock = agentfw_clock\n", HEAD + CLOCK)
 
     answer = agentfw("run", "inbox", "--episodes", "1", *words.split())
@@ -139,9 +134,7 @@ def agentfw_memories(): return [Component("dust", "agentfw_saw:Dust", "")]
 """
 
 
-def test_the_author_of_a_plugin_that_fails_in_a_run_is_told_where_to_mend_it(
-    agentfw: Agentfw, install: Install, tmp_path: Path
-) -> None:
+def test_a_maker_is_told_where_to_mend_a_plugin_that_fails(agentfw: Agentfw, install: Install, tmp_path: Path) -> None:
     install("agentfw-saw", "[agentfw]\nsaw = agentfw_saw\n", HEAD + DUST)
     origin = {"url": tmp_path.as_uri(), "dir_info": {"editable": True}}
     (tmp_path / "site" / "agentfw_saw-1.0.0.dist-info" / "direct_url.json").write_text(json.dumps(origin))
@@ -153,12 +146,9 @@ def test_the_author_of_a_plugin_that_fails_in_a_run_is_told_where_to_mend_it(
 
 
 ENDS_PYTHON = "import sys\nsys.exit('enough')\n"
-PROGRAM = "run program --set environment.tasks=tasks.jsonl --set environment.function=agentfw_tapes:rule"
 
 
-def test_a_plugin_that_changes_the_directory_does_not_move_the_runs(
-    agentfw: Agentfw, install: Install, quick: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_no_plugin_moves_the_runs(agentfw: Agentfw, install: Install, quick: tuple[str, ...], tmp_path: Path) -> None:
     here, elsewhere = Path.cwd(), tmp_path / "elsewhere"
     elsewhere.mkdir()
     install("agentfw-mover", "[agentfw]\nmover = agentfw_mover\n", f"import os\nos.chdir({str(elsewhere)!r})\n")
@@ -175,14 +165,12 @@ def test_a_plugin_that_changes_the_directory_does_not_move_the_runs(
         ("plugins check tool.py", 3, "tool.py"),
         ("train --from tapes://archive", 3, 'the recordings "tapes" of agentfw-tapes 1.0.0'),
         ("run --policy scripted --set policy.rule=agentfw_tapes:rule", 2, "agentfw_tapes:rule"),
-        (PROGRAM, 2, "agentfw_tapes:rule"),
     ],
-    ids=["file", "recordings", "policy.rule", "environment.function"],
+    ids=["file", "recordings", "policy.rule"],
 )
 def test_an_import_may_end_python(agentfw: Agentfw, install: Install, words: str, code: int, culprit: str) -> None:
     install("agentfw-tapes", "[agentfw.recordings]\ntapes = agentfw_tapes:copied\n", ENDS_PYTHON)
     Path("tool.py").write_text(ENDS_PYTHON)
-    Path("tasks.jsonl").write_text('{"query": "tea?"}\n')
 
     told = agentfw(*words.split()).told(code)
 

@@ -25,16 +25,6 @@ def agentfw_memories():
 """
 
 
-def test_hooks_are_listed_with_the_plugins_that_implement_them(agentfw: Agentfw, install: Install) -> None:
-    install("agentfw-watch", "[agentfw]\nwatch = agentfw_watch\n", WATCH)
-
-    hooks = {row["hook"]: row["plugins"] for row in agentfw("plugins", "list", "--hooks", "--json").json}
-
-    assert "agentfw-watch:watch" in hooks["agentfw_episode_done"]
-    assert "agentfw-watch:watch" not in hooks["agentfw_turn"]
-    assert "agentfw:builtin" in hooks["agentfw_memories"]
-
-
 def test_a_pinned_plugin_must_have_that_version(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
     assert agentfw(*quick, "--plugin", "agentfw-laboratory==1.0.0").ok
     differs = agentfw(*quick, "--plugin", "agentfw-laboratory==2.0")
@@ -85,16 +75,18 @@ def test_what_took_part_in_a_run_is_recorded_and_what_differs_is_told(
     assert "plugin watch was agentfw-watch==1.0.0 when the run began and is not there now" in resumed.err
 
 
-def test_what_a_plugin_brings_beside_components_is_listed_and_the_doctor_knows_what_it_needs(
-    agentfw: Agentfw, install: Install
-) -> None:
+def test_all_that_a_plugin_brings_is_listed_and_the_doctor_knows_its_needs(agentfw: Agentfw, install: Install) -> None:
     needs = "Pour\nProvides-Extra: cups\nRequires-Dist: no-such-cups; extra == 'cups'"
     install("agentfw-pour", "[agentfw.commands]\npour = agentfw_pour:pour [cups]\n", "", summary=needs)
     install("agentfw-watch", "[agentfw]\nwatch = agentfw_watch\n", WATCH)
 
     listed, rows = agentfw("plugins", "list").out, agentfw("plugins", "list", "--json").json
+    hooks = {row["hook"]: row["plugins"] for row in agentfw("plugins", "list", "--hooks", "--json").json}
     missing = agentfw("doctor", "--json").json["missing"]
 
+    assert "agentfw-watch:watch" in hooks["agentfw_episode_done"]
+    assert "agentfw-watch:watch" not in hooks["agentfw_turn"]
+    assert "agentfw:builtin" in hooks["agentfw_memories"]
     for words in ("agentfw-pour 1.0.0 the package index agentfw pour", "the hook agentfw_episode_done"):
         assert words in " ".join(listed.split())
     assert {"agentfw-pour", "agentfw-watch"} <= {row["distribution"] for row in rows}

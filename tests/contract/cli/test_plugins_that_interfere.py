@@ -119,9 +119,7 @@ def agentfw_episode_done(episode):
 
 
 @pytest.mark.slow
-def test_a_hook_that_fails_is_told_even_when_quiet_and_what_it_changes_is_its_own_copy(
-    agentfw: Agentfw, install: Install, quick: tuple[str, ...]
-) -> None:
+def test_a_failing_hook_is_told_and_changes_a_copy(agentfw: Agentfw, install: Install, quick: tuple[str, ...]) -> None:
     plain = agentfw(*quick, "--json").json
     install("agentfw-watch", "[agentfw]\nwatch = agentfw_watch\n", HOOK)
 

@@ -26,20 +26,11 @@ seed = 3
 
 def test_options_go_before_the_file_and_assignments_before_options(spec_of: Callable[..., Any]) -> None:
     Path("my.toml").write_text(SPEC)
+    again = ("--policy", "hashing", "--reward", "rank", "--reward", "utility=0.5", "--seed", "0", "--episodes", "3")
 
-    spec = spec_of("run", "--spec", "my.toml", "--seed", "0", "--episodes", "3", "--set", "episodes=1")
+    spec = spec_of("run", "guessing", "--spec", "my.toml", *again, "--set", "episodes=1")
 
     assert (spec["seed"], spec["episodes"], spec["policy"]["name"]) == (0, 1, "hashing")
-    assert spec["environment"]["settings"]["rounds"] == 2
-
-
-def test_a_component_that_is_named_again_keeps_its_settings(spec_of: Callable[..., Any]) -> None:
-    Path("my.toml").write_text(SPEC)
-
-    rewards = ("--reward", "rank", "--reward", "utility=0.5")
-
-    spec = spec_of("run", "guessing", "--spec", "my.toml", "--policy", "hashing", *rewards)
-
     assert spec["environment"]["settings"]["rounds"] == 2
     assert spec["policy"]["settings"]["pause"] == 0.001
     assert [(reward["name"], reward["weight"]) for reward in spec["rewards"]] == [("rank", 2.0), ("utility", 0.5)]
@@ -160,8 +151,7 @@ def test_null_in_a_file_unsets_a_default(spec_of: Callable[..., Any]) -> None:
         pytest.param("x = '" + "a" * 10_000_000 + "'", "has more than 1,000,000 bytes, so it is no spec", id="10 MB"),
         pytest.param("x = " + "[" * 9000 + "]" * 9000, "nests its values too deeply", id="deep"),
         pytest.param(f"{LEAST}seed = {'9' * 5000}", "isn't valid TOML", id="digits"),
-        pytest.param(LEAST + "".join(f"key{n} = 1\n" for n in range(60_000)), "60000 settings are wrong", id="keys"),
-        pytest.param(f"{LEAST}rewards = [{', '.join(['3'] * 9999)}]", "9999 settings are wrong", id="types"),
+        pytest.param(LEAST + "".join(f"key{n} = 1\n" for n in range(6_000)), "6000 settings are wrong", id="keys"),
     ],
 )
 def test_a_file_of_another_kind_is_refused_in_few_lines(agentfw: Agentfw, text: str, words: str) -> None:

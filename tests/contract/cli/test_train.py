@@ -25,9 +25,7 @@ SMALL = (*WORDS, "--set", "tasks=2", "--set", "evaluation.tasks=3")
 
 
 @pytest.mark.slow
-def test_an_environment_begins_with_the_training_that_a_plugin_ships_for_it(
-    spec_of: Callable[..., Any], install: Install, tmp_path: Path
-) -> None:
+def test_a_shipped_training_is_the_beginning(spec_of: Callable[..., Any], install: Install, tmp_path: Path) -> None:
     (tmp_path / "shipped.toml").write_text(SPEC)
     code = f"""
 from agentfw import hookimpl

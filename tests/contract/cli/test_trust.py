@@ -155,9 +155,7 @@ def test_the_variable_allows_a_folder_and_not_what_a_path_climbs_out_of(
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can give a file away")
-def test_an_agentfw_toml_of_another_user_decides_nothing_alone(
-    agentfw: Agentfw, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_users_file_decides_nothing(agentfw: Agentfw, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "agentfw.toml").write_text('runs = "elsewhere"\n')
     os.chown(tmp_path / "agentfw.toml", 12345, 12345)
 
@@ -169,9 +167,7 @@ def test_an_agentfw_toml_of_another_user_decides_nothing_alone(
 
 
 @pytest.mark.parametrize(("typed", "code"), [("y", 0), ("n", 2)])
-def test_a_terminal_is_shown_what_a_spec_wants_and_asked_once(
-    agentfw: Agentfw, spy: Path, tmp_path: Path, typed: str, code: int
-) -> None:
+def test_a_spec_is_shown_and_asked_for_once(agentfw: Agentfw, spy: Path, tmp_path: Path, typed: str, code: int) -> None:
     (tmp_path / "spec.toml").write_text(SPEC)
     ours, theirs = pty.openpty()
     run = ("run", "--spec", "spec.toml", "--quiet")

@@ -102,7 +102,7 @@ def test_each_component_is_told_of(diary: Agentfw, quick: tuple[str, ...], tmp_p
 
 
 def test_a_policy_whose_turns_are_all_refused_is_told_of(diary: Agentfw, quick: tuple[str, ...]) -> None:
-    answer = diary(*quick, "--policy", "stubborn", "--episodes", "1")
+    answer = diary(*quick, "--policy", "stubborn", "--episodes", "1", "--set", "max_turns=20")
 
     assert re.search(r"^policy stubborn +[\d,]+ turns, and all of its [\d,]+ calls were refused$", answer.out, re.M)
 

@@ -42,9 +42,7 @@ def told(rows: list[dict[str, Any]]) -> dict[str, str]:
     return {names[row["number"]]: row["query"] for row in rows if row["row"] == "trajectory"}
 
 
-def test_who_erases_a_skill_empties_their_own_trajectories_that_told_it_and_no_others(
-    where: str, open_graph: OpenGraph, rows_of: RowsOf
-) -> None:
+def test_erasing_empties_ones_own_trajectories_of_it_alone(where: str, open_graph: OpenGraph, rows_of: RowsOf) -> None:
     graph = open_graph(where)
     hers = graph.add(owner="ana", text="serve inimitable tea", visibility="shared").id
     his = graph.add(owner="ben", text="serve inimitable tea").id
@@ -197,9 +195,7 @@ with SkillGraph.open(sys.argv[1], tenant="team") as graph:
 """
 
 
-def test_no_word_of_an_erased_skill_is_left_also_while_a_reader_is_open(
-    graph: SkillGraph, open_graph: OpenGraph, rows_of: RowsOf, tmp_path: Path
-) -> None:
+def test_no_erased_word_is_left(graph: SkillGraph, open_graph: OpenGraph, rows_of: RowsOf, tmp_path: Path) -> None:
     folder, path = tmp_path, tmp_path / "skills.db"
     graph.add_all([NewSkill("ana", f"plain tea {place}") for place in range(20)])
     skill = graph.add(owner="ana", text="inimitable tea " * 200, tools=["inimitable pot"], scenarios=["meeting"])

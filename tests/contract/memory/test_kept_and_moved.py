@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from subprocess import PIPE
 from typing import Any
@@ -101,9 +102,9 @@ def test_an_export_keeps_owners_dates_and_history_from_store_to_store(
 WRITER = """
 import sys
 from agentfw_memory import SkillGraph
-path, name, first, count = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+path, name = sys.argv[1:]
 with SkillGraph.open(path, tenant="team", embedder="hash:16") as graph:
-    for number in range(first, first + count):
+    for number in range(1000):
         skill = graph.add(owner=name, text=f"{name} knows {number}", tools=["calendar"], visibility="shared")
         print(number, skill.id, flush=True)
         if number % 5 == 0:
@@ -123,25 +124,22 @@ def lines(told: str) -> Iterator[tuple[int, str]]:
 
 @pytest.mark.slow
 def test_processes_that_write_at_once_and_are_killed_lose_nothing(where: str) -> None:
-    generator = random.Random(7)
-    acknowledged: dict[tuple[str, int], str] = {}
-    names = ["ana", "ben"]
-    for turn in range(2):
-        commands = [[sys.executable, "-c", WRITER, where, name, str(turn * 10), "1000"] for name in names]
-        writers = [subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True) for command in commands]
-        first = [writer.stdout.readline() for writer in writers if writer.stdout is not None]
-        time.sleep(generator.random() / 2)
-        for name, began, writer in zip(names, first, writers, strict=True):
-            time.sleep(generator.random() / 5)
-            writer.kill()
-            told, complaints = writer.communicate()
-            assert "locked" not in complaints
-            for number, skill in lines(began + told):
-                # The same text again is the same skill, whether it was acknowledged before or not.
-                assert acknowledged.setdefault((name, number), skill) == skill
+    generator, names, acknowledged = random.Random(7), ("ana", "ben"), dict[tuple[str, int], str]()
+    commands = [[sys.executable, "-c", WRITER, where, name] for name in names]
+    writers = [subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True) for command in commands]
+    first = ["".join(islice(writer.stdout, 8)) for writer in writers if writer.stdout is not None]
+    time.sleep(generator.random() / 2)
+    for name, began, writer in zip(names, first, writers, strict=True):
+        time.sleep(generator.random() / 5)
+        writer.kill()
+        told, complaints = writer.communicate()
+        assert "locked" not in complaints
+        acknowledged |= {(name, number): skill for number, skill in lines(began + told)}
     assert len(acknowledged) > len(names)
     with SkillGraph.open(where, tenant="team") as graph:
         assert all(graph.get(skill).text == f"{name} knows {n}" for (name, n), skill in acknowledged.items())
+        again = {(name, n): graph.add(owner=name, text=f"{name} knows {n}").id for name, n in acknowledged}
+        assert again == acknowledged, "the same text again is the same skill"
         kept = [skill for name in names for skill in graph.skills(owner=name)]
         assert len({skill.text for skill in kept}) == len(kept)
         found = {hit.skill.id for hit in graph.recall("knows", user="ana", k=len(kept), at_least=0)}
@@ -204,10 +202,9 @@ def test_an_export_of_mem0_is_read(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("lines", [False, True])
-def test_items_of_langmem_are_read(tmp_path: Path, lines: bool) -> None:
+def test_items_of_langmem_are_read(tmp_path: Path) -> None:
     path = tmp_path / "items.json"
-    path.write_text("\n".join(map(json.dumps, LANGMEM)) if lines else json.dumps(LANGMEM))
+    path.write_text("\n".join(map(json.dumps, LANGMEM)))
     dentist, size = ({"key": item["key"], "value": item["value"]} for item in LANGMEM)
 
     assert read_memories(path) == [
@@ -236,13 +233,11 @@ def test_plain_records_are_read_and_can_be_imported_twice(graph: SkillGraph, tmp
     ("line", "problem"),
     [
         ('{"text": "broken', "line 2 is not valid JSON"),
-        ("[1, 2]", "line 2: a record is an object"),
         ('{"content": "x"}', "line 2: a record needs text"),
         ('{"text": "x"}', "line 2: it names no owner"),
         ('{"text": " ", "owner": "ana"}', "line 2: the text ' ' is not"),
         ('{"text": "x", "owner": "ana", "valid_from": "soon"}', "line 2: 'soon' is not a time"),
         ('{"text": "x", "owner": "ana", "tools": "calendar"}', "line 2: 'calendar' is not a list"),
-        ('{"text": "x", "owner": "ana", "metadata": [1]}', "line 2: its metadata"),
     ],
 )
 def test_a_broken_record_is_named_and_nothing_is_imported(tmp_path: Path, line: str, problem: str) -> None:

@@ -75,14 +75,6 @@ def test_a_few_notes_are_always_worth_showing() -> None:
         assert [hit.skill.text for hit in small.recall("what is my name?", user="ana")] == ["Call me Alex"]
 
 
-@pytest.mark.parametrize("wrong", [-0.1, float("nan")])
-def test_a_bound_is_a_probability(graph: SkillGraph, wrong: float) -> None:
-    with pytest.raises(BadInputError, match="at_least"):
-        graph.recall("tea", user="ben", at_least=wrong)
-    with pytest.raises(BadInputError, match="at_least"):
-        GraphSettings(at_least=wrong)
-
-
 # Neighbours: what was said just before and after a skill, and who is named
 
 
@@ -269,9 +261,8 @@ def trust(graph: SkillGraph, users: int) -> dict[str, float]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2))
-def test_random_rewards_make_no_term_of_the_graph_trusted(graph: SkillGraph, seed: int) -> None:
-    draw, users = random.Random(seed), 10
+def test_random_rewards_make_no_term_of_the_graph_trusted(graph: SkillGraph) -> None:
+    draw, users = random.Random(0), 10
     skills = graph.add_all(
         NewSkill(f"user{place % users}", f"way {place} of {draw.choice(('many', 'some'))}", visibility="shared")
         for place in range(60)

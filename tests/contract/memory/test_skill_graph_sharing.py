@@ -152,12 +152,14 @@ def test_cases_fit_a_budget_of_tokens(graph: SkillGraph) -> None:
     assert (requests(one - 1), requests(one)) == ([], ["my card was stolen"])
 
 
-def test_a_correction_is_a_case_of_what_was_to_be_answered(graph: SkillGraph) -> None:
+def test_a_correction_is_a_case_of_what_was_to_be_answered_and_a_secret_is_none(graph: SkillGraph) -> None:
     trip = {"id": "t9", "user": "ana", "query": "where is my parcel", "answer": "Money", "corrected": "Deliveries"}
 
     assert len(graph.learn(trip, 0.0).cases) == 2
     assert graph.learn(trip, 0.0).known_already
     assert [case.answer for case in graph.cases("where is my parcel now", user="ana", k=1)] == ["Deliveries"]
+    key = "with the key sk-proj-AbCdEf0123456789AbCdEf0123456789"
+    assert graph.learn({"id": "t10", "user": "ana", "query": "log me in", "answer": key}, 1.0).cases == ()
 
 
 def test_cases_are_private_unless_the_graph_shares_them(open_graph: OpenGraph) -> None:
@@ -178,15 +180,7 @@ def test_cases_stay_apart_from_what_is_remembered(graph: SkillGraph) -> None:
     assert graph.cases("my card was stolen", user="ana") == []
 
 
-def test_a_secret_never_becomes_part_of_a_case(graph: SkillGraph) -> None:
-    key = "with the key sk-proj-AbCdEf0123456789AbCdEf0123456789"
-
-    assert graph.learn({"id": "t9", "user": "ana", "query": "log me in", "answer": key}, 1.0).cases == ()
-
-
-def test_cases_stay_apart_after_somebody_was_forgotten_and_in_an_import(
-    graph: SkillGraph, open_graph: OpenGraph, tmp_path: Path
-) -> None:
+def test_cases_stay_apart_when_moved_or_forgotten(graph: SkillGraph, open_graph: OpenGraph, tmp_path: Path) -> None:
     graph.learn({"id": "t9", "user": "ben", "query": "my card was stolen", "answer": "Emergencies"}, 1.0)
     graph.forget("ana")
     graph.admin.export_jsonl(tmp_path / "s.jsonl")

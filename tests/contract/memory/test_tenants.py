@@ -101,9 +101,7 @@ def test_what_one_tenant_saves_for_the_next_process_is_read_by_it_alone(where: s
     assert theirs.recall("kettle", user="ana", k=5) == []
 
 
-def test_a_small_tenant_beside_a_huge_one_is_answered_in_full(
-    way_of_searching: tuple[str, GraphSettings], open_graph: OpenGraph
-) -> None:
+def test_a_small_tenant_is_answered_in_full(way_of_searching: tuple[str, GraphSettings], open_graph: OpenGraph) -> None:
     where, settings = way_of_searching
     huge, small = (open_graph(where, tenant, settings=settings) for tenant in ("huge", "small"))
     huge.add_all(NewSkill("ana", f"green tea {place}", visibility="shared") for place in range(300))
@@ -184,9 +182,7 @@ def keep_and_share(graph: SkillGraph) -> None:
     graph.learn(Trajectory("t1", "ana", "dinner", skills=(secret, shared), shown=(secret, shared)), 0.9)
 
 
-def test_nobody_recalls_what_another_keeps_private(
-    way_of_searching: tuple[str, GraphSettings], open_graph: OpenGraph
-) -> None:
+def test_nobody_recalls_anothers_secrets(way_of_searching: tuple[str, GraphSettings], open_graph: OpenGraph) -> None:
     where, settings = way_of_searching
     graph = open_graph(where, settings=settings, writer=Always())
     keep_and_share(graph)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.nightly
+pytestmark = [pytest.mark.nightly, pytest.mark.slow]
 
 
 @pytest.fixture
@@ -24,7 +24,6 @@ def printed(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
     return call
 
 
-@pytest.mark.slow
 def test_no_decision_is_applied_to_what_changed_and_undo_restores_the_rest(printed: Callable[..., Any]) -> None:
     for module in ("caldav", "radicale"):
         pytest.importorskip(module)
@@ -36,7 +35,6 @@ def test_no_decision_is_applied_to_what_changed_and_undo_restores_the_rest(print
         assert {name: counts[name] for name in names} == dict.fromkeys(names, 0), place
 
 
-@pytest.mark.slow
 def test_lives_are_decided_and_nothing_goes_wrong_unasked_and_no_block_clashes(printed: Callable[..., Any]) -> None:
     people = printed("calendar_lives", "--people", "8", "--weeks", "3", "--jobs", "1")
     blocks = printed("calendar_lives", "--blocks", "6", "--jobs", "1")
@@ -46,7 +44,6 @@ def test_lives_are_decided_and_nothing_goes_wrong_unasked_and_no_block_clashes(p
     assert [blocks[name] for name in ("clashes", "late, unsaid", "said though there is room")] == [0, 0, 0]
 
 
-@pytest.mark.slow
 def test_nothing_of_a_trip_is_declined_and_letters_are_in_the_right_language(printed: Callable[..., Any]) -> None:
     trips, letters = printed("calendar_trips", "--trips", "8"), printed("calendar_trips", "--letters", "48")
 

@@ -189,10 +189,8 @@ def test_on_a_server_blocks_are_events_and_what_others_added_to_them_stays(block
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        ("[[block]]\nminutes = 30\n", "has no title"),
         (FOCUS.replace("90", "1"), "minutes = 1 isn't 5 to 720"),
         (RUN + 'days = ["MO"]\n', "times = 3 isn't 1 to 1"),
-        (TAX + "times = 2\n", "a task has until = YYYY-MM-DD and no times"),
         (FOCUS.replace("09:00-", "9-"), "hours = '9-12:00' are no hours"),
         (FOCUS + "evry = 2\n", "has the unknown setting evry"),
         (FOCUS + FOCUS, 'several blocks are called "focus"'),

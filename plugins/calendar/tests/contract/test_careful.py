@@ -36,9 +36,7 @@ def decided(run: Calendar) -> Calendar:
     return lambda *words, answers=None: run(*words, "--json", answers=answers).json
 
 
-def test_what_the_program_decided_teaches_nothing_and_is_asked_again(
-    run: Calendar, decided: Calendar, ics_file: IcsFile, tmp_path: Path
-) -> None:
+def test_its_own_decisions_teach_nothing(run: Calendar, decided: Calendar, ics_file: IcsFile, tmp_path: Path) -> None:
     path = ics_file(GROUP, THERAPY, REVIEW, DEMO)
 
     code, _, err = run(path, "--yes", "--policy", "tiny")
@@ -107,9 +105,7 @@ def _texts(bodies: list[Any]) -> Iterator[str]:
                 yield f"{call['function']['name']} {call['function']['arguments']}"
 
 
-def test_a_list_shows_conflicts_and_changes_nothing(
-    run: Calendar, decided: Calendar, ics_file: IcsFile, tmp_path: Path
-) -> None:
+def test_listing_conflicts_changes_nothing(run: Calendar, decided: Calendar, ics_file: IcsFile, tmp_path: Path) -> None:
     path = ics_file(GROUP, THERAPY, REVIEW, DEMO)
 
     code, out, _ = run(path, "--list")
@@ -161,22 +157,19 @@ def test_several_calendars_are_one_agenda_and_all_written(run: Calendar, decided
     assert "--output is one file" in why
 
 
-@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-def test_a_file_in_utf_16_is_read_and_written_in_it(decided: Calendar, ics_file: IcsFile, encoding: str) -> None:
+def test_a_file_in_utf_16_is_read_and_written_in_it(decided: Calendar, ics_file: IcsFile) -> None:
     path = ics_file(GROUP, THERAPY.replace("Therapy", "Zahnärztin 👩‍⚕️"))
-    path.write_bytes(("\ufeff" + path.read_text()).encode(encoding))
+    path.write_bytes(("\ufeff" + path.read_text()).encode("utf-16-be"))
 
     answer = decided(path, answers="a: wichtig\n")
 
     assert answer["conflicts"][0]["events"][1]["title"] == "Zahnärztin 👩‍⚕️"
-    written = Path(answer["outputs"][0]).read_bytes().decode(encoding)
+    written = Path(answer["outputs"][0]).read_bytes().decode("utf-16-be")
     assert written.startswith("\ufeffBEGIN:VCALENDAR")
     assert "X-AGENTFW-DECLINED:TRUE" in written
 
 
-@pytest.mark.parametrize(
-    "answer", ["keep A", "Keep a, the team needs me", "A the team needs me", "a: the team", "a because of us", "1"]
-)
+@pytest.mark.parametrize("answer", ["Keep a, the team needs me", "A the team needs me", "a because of us", "1"])
 def test_an_answer_can_be_a_sentence(run: Calendar, decided: Calendar, ics_file: IcsFile, answer: str) -> None:
     code, _, err = run(ics_file(GROUP, THERAPY), answers="a boss matters more")
 
@@ -202,14 +195,11 @@ def decide(calendar: Calendar) -> Calendar:
     [
         ("20260310T", "20260317T", "Team lunch was moved from Tue 10 March, 12:00 to Tue 17 March, 12:00"),
         ("Optional demo", "CRISIS: outage review", '"Optional demo" is now called "CRISIS: outage review"'),
-        ("Canteen", "Paris", "Team lunch: the place is now Paris"),
         ("bob@lab", "ceo@lab", "Team lunch: ceo@lab.example came to it"),
         ("PT60M", "PT150M", "Optional demo lasts 150 minutes and no longer 60"),
     ],
 )
-def test_what_changed_since_it_was_decided_is_asked_again_with_what_changed(
-    decide: Calendar, ics_file: IcsFile, old: str, new: str, said: str
-) -> None:
+def test_what_changed_is_asked_again(decide: Calendar, ics_file: IcsFile, old: str, new: str, said: str) -> None:
     decide(ics_file(LUNCH, OPTIONAL), "a\n")
 
     answer = decide(ics_file(LUNCH.replace(old, new), OPTIONAL.replace(old, new)), "s\n")
@@ -236,9 +226,7 @@ def test_an_old_decision_is_learned_from_and_asked_again(decide: Calendar, ics_f
     assert "outreach +0.2" in again["strategies"], "learned from both"
 
 
-def test_a_person_is_shown_what_changed_and_asked_about_nothing_else(
-    decide: Calendar, ics_file: IcsFile, calendar_session: Calendar
-) -> None:
+def test_only_what_changed_is_shown_and_asked(decide: Calendar, ics_file: IcsFile, calendar_session: Calendar) -> None:
     decide(ics_file(LUNCH, OPTIONAL), "a\n")
     (unchanged,) = decide(ics_file(LUNCH + "\nDESCRIPTION:Bring a fork", OPTIONAL), "")["conflicts"]
     path = ics_file(LUNCH, OPTIONAL.replace("Optional demo", "Crisis"))

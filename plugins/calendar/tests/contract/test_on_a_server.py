@@ -113,11 +113,11 @@ def marked(server: Any) -> list[str]:
 
 INVITATIONS = {"google": GOOGLE, "outlook": OUTLOOK, "apple": APPLE}
 STATUSES, FORMS = ("NEEDS-ACTION", "ACCEPTED", "TENTATIVE"), (same, written_anew, without_unknown)
-# Each invitation with each form and each status, and each form with each status.
+# Each invitation with two forms and two statuses, each form with two invitations.
 PAIRS = [
     pytest.param(invitation, FORMS[form], STATUSES[(row + form) % 3], id=f"{name}-{FORMS[form].__name__}")
     for row, (name, invitation) in enumerate(INVITATIONS.items())
-    for form in range(3)
+    for form in (row, (row + 1) % 3)
 ]
 
 
@@ -167,10 +167,8 @@ def test_what_was_accepted_elsewhere_or_stays_declined_is_not_said_to_be_restore
     assert (undone["restored"], len(undone[told])) == ([], 1)
 
 
-@pytest.mark.parametrize("status", [404, 409, 412, 403, 507])
-def test_a_mark_that_the_server_keeps_is_not_restored_and_can_be_undone_later(
-    command: Calendar, calendar_session: Calendar, server: Any, status: int
-) -> None:
+@pytest.mark.parametrize("status", [404, 412, 507])
+def test_a_kept_mark_is_undone_later(command: Calendar, calendar_session: Calendar, server: Any, status: int) -> None:
     for name, text in (("group", GROUP), ("call", CALL)):
         server.put(name, text)
     before = dict(server.events)
@@ -183,7 +181,7 @@ def test_a_mark_that_the_server_keeps_is_not_restored_and_can_be_undone_later(
     again = command("undo").json
 
     assert "restored" not in told.out.lower()
-    if status in (403, 507):
+    if status == 507:
         assert refused.code == told.code == 1, "the server forbids it"
     else:
         assert "again" in (told.out + told.err).lower()
@@ -195,13 +193,12 @@ def test_a_mark_that_the_server_keeps_is_not_restored_and_can_be_undone_later(
     assert server.events == before
 
 
-@pytest.mark.parametrize("status", [409, 412])
-def test_what_the_server_does_not_take_is_not_said_to_be_declined(command: Calendar, server: Any, status: int) -> None:
+def test_what_the_server_does_not_take_is_not_said_to_be_declined(command: Calendar, server: Any) -> None:
     for name, text in (("group", GROUP), ("call", CALL)):
         server.put(name, text)
         server.put(f"next-{name}", text.replace("UID:", "UID:next-").replace("20261123", "20261124"))
     before = dict(server.events)
-    server.refuses = status
+    server.refuses = 409
 
     decided = command("decide", answers="a\na\n")
     listed = command("undo", "--list")

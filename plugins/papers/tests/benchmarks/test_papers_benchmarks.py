@@ -19,7 +19,7 @@ from agentfw_papers.tables.table_training import play
 from agentfw_papers.tables.value_table import QTablePolicy, QTableSettings
 from agentfw_papers.worlds.deliberation.environment import Deliberation
 
-pytestmark = pytest.mark.nightly
+pytestmark = [pytest.mark.nightly, pytest.mark.slow]
 
 load = importlib.import_module
 SMALL = ("--training", "300", "--episodes", "40", "--jobs", "1")
@@ -36,7 +36,6 @@ def test_a_saved_table_can_be_played(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert all(len(turn.calls) == 1 for episode in episodes for turn in episode.turns[:1])
 
 
-@pytest.mark.slow
 def test_a_clock_teaches_when_to_think_less_with_any_number_of_processes(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--setting", "single", "--training", "3000", "--episodes", "600"]
     result = timeline_tables.main(["deliberation", *words, "--jobs", "1", "--json"])
@@ -52,7 +51,6 @@ def test_a_clock_teaches_when_to_think_less_with_any_number_of_processes(capsys:
     assert "(+0.800)" in capsys.readouterr().out
 
 
-@pytest.mark.slow
 def test_a_patrol_with_phases_ranks_its_controllers_also_as_modules(tmp_path: Path) -> None:
     size = ["--depth", "2", "--training", "400", "--episodes", "60", "--jobs", "1"]
     words = ["patrol", *size, "--tables", str(tmp_path)]
@@ -65,18 +63,6 @@ def test_a_patrol_with_phases_ranks_its_controllers_also_as_modules(tmp_path: Pa
     assert (tmp_path / "patrol-2.json").exists()
 
 
-@pytest.mark.slow
-def test_a_patrol_in_one_piece_has_no_patches_and_hears_of_alarms_at_once(capsys: pytest.CaptureFixture[str]) -> None:
-    small = ["--depth", "1", "--training", "60", "--episodes", "8", "--jobs", "1"]
-    result = timeline_tables.main(["patrol", *small, "--json"])
-
-    assert json.loads(capsys.readouterr().out) == result
-    resolved = {row["controller"]: row["resolved"]["mean"] for row in result["rows"]}
-    assert list(resolved) == ["learned", "loop", "greedy", "greedy loop"]
-    assert resolved["greedy"] > resolved["loop"]
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("variant", "kitchens", "families"), [("one", 16, 5), ("multi", 54, 4)])
 def test_every_cell_is_played_under_every_interface(
     variant: str, kitchens: int, families: int, capsys: pytest.CaptureFixture[str]
@@ -94,7 +80,6 @@ def test_every_cell_is_played_under_every_interface(
     assert "difference" not in best
 
 
-@pytest.mark.slow
 def test_trainings_for_time_and_correctness_are_compared(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for module in ("peft", "transformers"):
         pytest.importorskip(module)
@@ -123,7 +108,6 @@ def test_every_row_of_a_table_of_the_proactive_world_is_a_valid_training(table: 
         assert {reward.name for reward in spec.rewards} == set(benchmark.TABLES[table][variant][0])
 
 
-@pytest.mark.slow
 def test_what_it_pays_to_learn_the_user_is_told_by_day(tmp_path: Path) -> None:
     found = load("assistant_rise").main(["--work", str(tmp_path), "--seeds", "1", "--users", "8", "--days", "10"])
 

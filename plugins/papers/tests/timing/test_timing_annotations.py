@@ -108,14 +108,13 @@ def test_dialogues_without_triggers_are_kept_and_counted_apart() -> None:
     assert report.kept() == ("good", "quiet")
     assert report.kept(0.4) == ("good", "bad", "quiet")
     assert report.without_triggers == ("quiet",)
-    assert (report.margins[0].share, report.margins[0].above()) == (2 / 3, 0.5)
     with pytest.raises(BadInputError, match="1 dialogues have no annotation"):
         timing.validate(observed, {"good": early, "bad": late})
     nothing = timing.validate({"quiet": []}, {"quiet": quiet})
     assert (nothing.margins[0].share, nothing.margins[0].mean, nothing.margins[0].above()) == (None, None, None)
 
 
-def test_predictions_and_annotations_come_back_from_their_files(tmp_path: Path) -> None:
+def test_predictions_annotations_and_dialogues_come_back_from_their_files(tmp_path: Path) -> None:
     # One can be known without its value; and names may be those that the file uses itself.
     odd = Input("name", True, "Ana\u2028\n\ud800")
     inputs = (odd, Input("value", True), Input("provided"), Input("status", True, ""))
@@ -133,8 +132,6 @@ def test_predictions_and_annotations_come_back_from_their_files(tmp_path: Path) 
     assert timing.read_predictions(tmp_path / "predictions.jsonl") == rows
     assert timing.read_annotations(tmp_path / "annotations.jsonl.gz") == annotations
 
-
-def test_dialogues_come_back_from_their_file(tmp_path: Path) -> None:
     turns = (Turn("customer", "It is 33", "It is <order>"), *talk("p Thanks", "a called"))
     dialogues = [
         Dialogue("d", turns, (Trigger(3, "call-back", {"order": "33"}),)),
@@ -147,13 +144,6 @@ def test_dialogues_come_back_from_their_file(tmp_path: Path) -> None:
 
 
 LINE = json.dumps({"dialogue": "d", "turn": 1, "opportunities": []})
-
-
-def test_files_are_read_by_their_content(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    for content in (("\ufeff" + LINE + "\r\n\n").encode(), gzip.compress(LINE.encode(), mtime=0), LINE.encode()):
-        path.write_bytes(content)
-        assert timing.read_predictions(path) == [TurnOpportunities("d", 1)]
 
 
 def lines(row: Mapping[str, Any], **changed: Any) -> bytes:
@@ -174,9 +164,7 @@ TALK, NOTES, SAID = timing.read_dialogues, timing.read_annotations, timing.read_
         (SAID, f"{LINE}\n[1]".encode(), "line 2 is not a JSON object"),
         (SAID, b"[" * 100_000, "line 1 is not JSON"),
         (SAID, lines(PREDICTION, turn=0), "line 2: 0 is not a turn number"),
-        (SAID, lines(PREDICTION, turn=float("nan")), "line 2: nan is not a turn number"),
         (SAID, lines(PREDICTION, dialogue=3), 'line 2: "dialogue" is 3, not a text'),
-        (SAID, lines(PREDICTION, opportunities={}), 'line 2: "opportunities" is {}, not a list'),
         (SAID, lines(PREDICTION, opportunities=[{"name": "a", "status": "soon"}]), 'line 2: "soon" is not a status'),
         (SAID, lines(PREDICTION, opportunities=[{"status": "pending"}]), "an opportunity has no name"),
         (SAID, b"\xff\xfe\x00", "can't be read"),
@@ -184,17 +172,10 @@ TALK, NOTES, SAID = timing.read_dialogues, timing.read_annotations, timing.read_
         (SAID, gzip.compress(LINE.encode(), mtime=0)[:12] + b"\xff" * 30, "can't be read"),
         (NOTES, lines(ANNOTATION, turns=[{"turn": 4, "opportunities": []}]), "a reference at turn 4"),
         (NOTES, lines(ANNOTATION, turns=[{"turn": 1, "opportunities": []}] * 2), "two references at turn 1"),
-        (NOTES, lines(ANNOTATION, length="3"), "\"length\" is '3', not a number"),
-        (NOTES, lines(ANNOTATION, turns=[7]), "7 is not a turn"),
-        (TALK, lines(DIALOGUE, turns=[]), "dialogues.jsonl, line 2"),
-        (TALK, lines(DIALOGUE, turns=[{"speaker": "parrot", "text": "hi"}]), "line 2"),
         (TALK, lines(DIALOGUE, triggers=[{"turn": 2, "action": "a"}]), "line 2"),
-        (TALK, lines(DIALOGUE, mood="fine"), "line 2"),
     ],
 )
-def test_a_damaged_file_is_refused_with_the_place(
-    tmp_path: Path, read: Callable[[Path], object], content: bytes, message: str
-) -> None:
+def test_damage_is_told_by_place(tmp_path: Path, read: Callable[[Path], object], content: bytes, message: str) -> None:
     path = tmp_path / "dialogues.jsonl"
     path.write_bytes(content)
 

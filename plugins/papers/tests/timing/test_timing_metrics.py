@@ -42,23 +42,6 @@ def test_agreement_counts_the_inputs_that_match_the_best_reference_of_the_name()
     assert timing.agreements([action("refund", order="2", phone=None)], several) == [1]
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "same"),
-    [
-        ("Crystal  Minh ", "crystal minh", True),
-        ("(977) 625-2661", "977 625 2661", True),
-        ("michael_kors jeans", "Michael Kors: jeans", True),
-        ("Ａｎｎａ", "anna", True),
-        ("1.5", "15", False),
-        ("?", "!", False),
-        ("--", "--", True),
-        ("gold", "silver", False),
-    ],
-)
-def test_values_are_compared_without_case_spaces_and_punctuation(first: str, second: str, same: bool) -> None:
-    assert timing.same_value(first, second) is same
-
-
 def test_every_metric_of_a_worked_example() -> None:
     # Turn 5. The refund is ready at turns 6 and 7, the look-up was ready at turn 3, nothing ever needs a reshipment.
     known = Windows({"refund": [6, 7], "look-up": [3]})
@@ -86,17 +69,6 @@ def test_an_action_is_in_time_up_to_the_last_turn_of_its_window_by_either_denomi
     assert in_time == [1, 1, 1, 0]
     assert (ours.pt, ours.ftr) == (0, 1)
     assert (printed.pt, printed.ftr) == (0.5, 0.5)
-
-
-def test_silence_has_no_metrics_but_is_counted() -> None:
-    silent = score_turn([], [action("refund")], turn=1, windows=Windows({}))
-    nothing_to_say = score_turn([], [], turn=1, windows=Windows({}))
-    pending = score_turn([action("refund")], [], turn=1, windows=Windows({}))
-
-    assert (silent.ac, silent.pt, silent.rar, silent.ftr) == (None, None, None, None)
-    assert (silent.silent, silent.missed) == (True, True)
-    assert (nothing_to_say.silent, nothing_to_say.missed) == (True, False)
-    assert (pending.ftr, pending.rar, pending.silent) == (None, 0, False)
 
 
 @pytest.mark.parametrize(
@@ -138,20 +110,6 @@ def test_questions_are_compared_by_meaning_and_by_what_they_ask_for() -> None:
     of_dialogues = timing.score(asked, [reference], encode=encode)
     assert of_dialogues["ic"].mean == pytest.approx(0.7)
     assert of_dialogues.turns["d", 2].ic is None
-
-
-def test_action_dependency_sums_over_all_previous_actions() -> None:
-    workflows = [["look-up", "refund"], ["reship", "refund"], ["reship", "close"]]
-    dependencies = timing.Dependencies(workflows, ["call-back"])
-
-    # Always after look-up, in half of the cases after reship.
-    assert dependencies.alignment(["look-up", "reship"], ["refund"]) == pytest.approx(1.5, abs=1e-6)
-    assert dependencies.alignment(["call-back"], ["refund"]) == pytest.approx(1 / 5)
-    assert dependencies.alignment(["look-up"], ["dance"]) == 0
-    assert dependencies.alignment([], ["refund"]) is None
-    assert dependencies.alignment(["refund"], []) is None
-    with pytest.raises(BadInputError, match="no action"):
-        timing.Dependencies([])
 
 
 def test_a_rating_is_asked_for_with_the_dialogue_and_read_from_any_wrapping() -> None:

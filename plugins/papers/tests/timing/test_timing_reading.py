@@ -47,20 +47,14 @@ PLAIN = json.dumps([ROW])
     "text",
     [
         PLAIN,
-        json.dumps({"opportunities": [ROW]}),
         json.dumps({"proactive_action_opportunities": [NAMED_AS_IN_THE_PAPER]}),
-        json.dumps({"proactive_annotations": NAMED_AS_IN_THE_PAPER}),
         json.dumps(ROW),
-        json.dumps({"name": "predict", "arguments": {"opportunities": [ROW]}}),
         json.dumps([ROW | {"inputs": {"customer_name": "Joyce Wu", "account_id": None}}]),
         json.dumps([ROW | {"required": {"customer_name": "Joyce Wu", "account_id": "?"}, "optional": None}]),
         json.dumps([ROW | {"name": "Pull up account", "status": "Ready to trigger"}]),
         f"Here you are:\n```json\n{PLAIN}\n```\nI hope that it helps.",
         f'<think>An empty list [] or {{"opportunities": []}}?</think>{PLAIN}',
         f"<think>hm</think><action>{PLAIN}</action><question>[]</question>",
-        f"<action>{PLAIN}",
-        f"First I thought of [] but then {PLAIN}",
-        "pull-up-account READY_TO_TRIGGER customer_name=Joyce Wu account_id=?",
         "- `pull-up-account ready-to-trigger account_id= customer_name='Joyce Wu'`",
         "<think>hm</think>\n<action>\npull-up-account ready_to_trigger customer_name=Joyce Wu account_id=?\n</action>",
     ],
@@ -76,15 +70,7 @@ def test_an_opportunity_is_read_in_every_form(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        PLAIN[:-1] + ",]",
-        PLAIN[:-2],
-        PLAIN.replace('"', "“"),
-        '{"opportunities": ' + PLAIN + ",}",
-        '{"opportunities": ' + PLAIN,
-        "[" + json.dumps(ROW) + ",\n ]",
-    ],
+    "text", [PLAIN[:-1] + ",]", PLAIN.replace('"', "“"), '{"opportunities": ' + PLAIN, "[" + json.dumps(ROW) + ",\n ]"]
 )
 def test_small_damage_is_repaired(text: str) -> None:
     answer = read_answer(text, CATALOG)
@@ -93,12 +79,12 @@ def test_small_damage_is_repaired(text: str) -> None:
     assert answer.repaired
 
 
-@pytest.mark.parametrize("text", ["[]", '{"opportunities": []}', "nothing", "None.", "<action>[]</action>"])
+@pytest.mark.parametrize("text", ["[]", '{"opportunities": []}', "None."])
 def test_nothing_is_a_fine_answer(text: str) -> None:
     assert read_answer(text) == Answer()
 
 
-@pytest.mark.parametrize("text", ["", "I would wait.\nLet us see.", "{", '{"a": 1}', "[1, 2]", "<action>"])
+@pytest.mark.parametrize("text", ["", "I would wait.\nLet us see.", '{"a": 1}', "[1, 2]"])
 def test_an_answer_without_a_prediction_is_a_failure_and_empty(text: str) -> None:
     answer = read_answer(text)
 
@@ -173,9 +159,7 @@ def test_no_text_raises_anything(text: str) -> None:
     "text",
     [
         '{"a":' * 100_000,
-        '["' * 100_000,
         "<action>" * 50_000,
-        "a pending " + "x=" * 100_000,
         "a pending\n" * 50_000,
         '{"opportunities": [' + '{"name": "a", "status": "pending"},' * 20_000,
     ],
@@ -293,23 +277,17 @@ ONE = "actions: {a: {}}\n"
     ("text", "message", "fix"),
     [
         ("name: x\n", "has no action", "define at least one action"),
-        (ONE, "name: Field required", ""),
         ("name: x\n" + ONE + "workflow: {}\n", 'unknown key "workflow"', 'did you mean "workflows"?'),
-        ("name: x\nactions: {a: {parameter: []}}\n", 'a: unknown key "parameter"', 'did you mean "parameters"?'),
         ("name: x\n" + ONE + "workflows: {w: [a, b]}\n", 'workflow "w" has the action "b"', "define the action"),
         ("name: x\nactions: {a: {}, a: {}}\n", 'the key "a" appears twice', "rename or remove"),
         ("name: x\nactions: {a: {parameters: [day]}}\n", 'actions.a.parameters: there is no slot "day"', "slots.day"),
         ("name: x\nactions: {a: {required: [day]}}\n", 'actions.a.required: "day" is not a parameter', ""),
         ("name: x\nactions: {a: {aliases: [b]}, b: {}}\n", 'more than one action or alias "b"', "rename or remove"),
-        ("name: x\nactions: {a: {kind: magic}}\n", "actions.a.kind: ", ""),
         ("name: x\nslots: {s: {pattern: '('}}\n" + ONE, "slots.s.pattern: not a regular expression", ""),
-        ("name: x\nspeakers: {me: somebody}\n" + ONE, "speakers.me: ", ""),
         ("name: x\nsources: [{reader: plain, file: nowhere.json}]\n", "nowhere.json can't be read", "check the path"),
         ("name: x\nsources: [{reader: mcp, file: odd.json}]\n", "odd.json: there is no list of tools", "tools/list"),
         ("name: x\nsources: [{reader: ontology, file: odd.json}]\n", "odd.json: actions is not a", "reader"),
-        ("name: x\nsources: [{reader: plain, file: odd.json}]\n", 'odd.json: unknown key "odd"', ""),
         ("name: [\n", "is damaged", ""),
-        ("- x\n", "domain.yaml: ", ""),
     ],
 )
 def test_what_is_wrong_with_a_domain_is_said_with_its_place(tmp_path: Path, text: str, message: str, fix: str) -> None:
@@ -330,13 +308,10 @@ A: dict[str, Any] = {"actions": {"a": {}}}
     [
         (("plain", "plain"), [A, A], "1.json: actions.a: another source of"),
         (("ontology",), [{"actions": {"g": {"a": []}, "h": {"a": []}}}], "0.json: there are two actions of the name"),
-        (("ontology",), ['{"actions": {"g": {"a": [], "a": []}}}'], '0.json: the key "a" appears twice'),
         (("mcp",), [[{"name": "a"}, {"name": "a"}]], '0.json: there are two actions of the name "a"'),
     ],
 )
-def test_an_action_that_is_defined_twice_is_refused(
-    tmp_path: Path, readers: tuple[str, ...], files: list[Any], message: str
-) -> None:
+def test_no_action_is_defined_twice(tmp_path: Path, readers: tuple[str, ...], files: list[Any], message: str) -> None:
     sources = ", ".join(f"{{reader: {reader}, file: {number}.json}}" for number, reader in enumerate(readers))
 
     with pytest.raises(BadInputError, match=re.escape(message)):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +30,9 @@ def test_transitions_of_the_public_workflows() -> None:
     assert after["promo-code"] == pytest.approx(2.33e-9, rel=5e-3)
     assert sum(after.values()) == pytest.approx(1)
     assert dependencies.probability("select-faq", "promo-code") == pytest.approx(1 / 30)
+    both = dependencies.alignment(["pull-up-account", "select-faq"], ["verify-identity"])
+    assert both == pytest.approx(after["verify-identity"] + dependencies.probability("select-faq", "verify-identity"))
+    assert dependencies.alignment([], ["promo-code"]) is None
 
 
 @pytest.mark.parametrize(
@@ -62,22 +63,3 @@ def test_systems_are_ranked_as_in_the_paper(tmp_path: Path, table: str) -> None:
     found = {row["name"]: row["pri"] for row in ranking["rows"]}
     assert found == pytest.approx({row["name"]: row["pri"] for row in group}, abs=5e-5)
     assert list(found.values()) == sorted(found.values(), reverse=True)
-
-
-# Users may have no torch.
-WITHOUT_TORCH = """
-import sys
-for name in ("torch", "transformers"):
-    sys.modules[name] = None  # importing it is an error
-from agentfw_papers import timing
-talk = (timing.Turn("customer", "I want all of my money back"), timing.Turn("action", "refunded"))
-references = [timing.annotate(timing.Dialogue("d", talk, (timing.Trigger(2, "refund"),)))]
-predictions = [timing.TurnOpportunities("d", 1, (timing.Opportunity("refund", "pending"),))]
-print(timing.score(predictions, references)["ac"].mean)
-"""
-
-
-def test_the_metrics_work_without_torch() -> None:
-    done = subprocess.run([sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True, check=True)
-
-    assert done.stdout == "1.0\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from agentfw import Engagement, Episode, Intervention, Moment, Policy, PolicyAgent, Task
@@ -30,6 +30,22 @@ def play(
     """One episode; a policy plays by itself."""
     agent = player if isinstance(player, Agent) else PolicyAgent(player)
     return asyncio.run(Engagement(environment, agent, *more, **options).run(task or Task(0, seed=3)))
+
+
+class Read(dict[str, float]):
+    """An outcome that knows which of its figures were read."""
+
+    def __init__(self, outcome: Mapping[str, float]) -> None:
+        super().__init__(outcome)
+        self.names: set[str] = set()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.names.add(name)
+        return super().get(name, default)
+
+    def __getitem__(self, name: str) -> float:
+        self.names.add(name)
+        return super().__getitem__(name)
 
 
 def observed(episode: Episode, *names: str) -> list[Event]:

@@ -22,6 +22,7 @@ from agentfw_papers.worlds.assistant.environment import Assistant
 from agentfw_papers.worlds.assistant.linear_policy import LinearPolicy, LinearSettings
 from agentfw_plugins.policies.scripted import ScriptedPolicy
 
+from ..playing import Read
 from ..playing import play as play_in
 
 VISIBLE = {"procedure", "proactive", "visible_personal", "stars"}
@@ -70,25 +71,15 @@ def test_references_stand_where_they_should() -> None:
 
 
 def test_rewards_read_the_visible_view_only() -> None:
-    read: set[str] = set()
-
-    class Outcome(dict[str, float]):
-        def get(self, name: str, default: Any = None) -> Any:
-            read.add(name)
-            return super().get(name, default)
-
-        def __getitem__(self, name: str) -> float:
-            read.add(name)
-            return super().__getitem__(name)
+    played = many(20)
+    read = [Read(episode.outcome) for episode in played]
+    for episode, outcome in zip(played, read, strict=True):
+        episode.outcome = outcome
 
     for model in (rewards.Base(), rewards.Personal(), rewards.Stars()):
-        played = many(20)
-        for episode in played:
-            episode.outcome = Outcome(episode.outcome)
-
         scores = asyncio.run(model.score(played))
 
-        assert read <= VISIBLE
+        assert set.union(*(outcome.names for outcome in read)) <= VISIBLE
         assert scores
         assert all(0 <= score.value <= 1 for score in scores)
     bound = asyncio.run(rewards.Satisfaction().score(many(3)))
@@ -127,7 +118,6 @@ SCENARIO = "calls: [a, b], dated: true, noun: x, names: [x], requests: [a, b]"
     [
         ("", "no scenarios"),
         ("dining: 3", "not a table"),
-        ("a: [", "can't read"),
         (f"dining: {{{SCENARIO}, questions: {{q: {{v: [a, b, c]}}}}}}", "only one value"),
         (f"dining: {{{SCENARIO}, questions: {{q: {{v: [a], w: [b]}}}}}}", "too few words"),
     ],

@@ -39,7 +39,8 @@ def trained(folder: Path, **more: Any) -> Run:
     "settings",
     [
         {"optimizer": "parpo", "groups": "query"},
-        {"optimizer": "empirical_bayes", "tasks": 48, "samples": 1},  # each request once, as a live product would
+        # Each request once, as a live product would.
+        pytest.param({"optimizer": "empirical_bayes", "tasks": 48, "samples": 1}, marks=pytest.mark.nightly),
     ],
 )
 def test_a_training_raises_what_users_get(tmp_path: Path, settings: dict[str, Any]) -> None:
@@ -167,7 +168,7 @@ def test_a_run_on_a_log_is_rewarded_by_a_model_of_the_same_log(logs: Path, tmp_p
     torch = pytest.importorskip("torch", reason="fitting needs torch")
     torch.set_num_threads(1)
     (logs / "profiles.csv").unlink()
-    preference = {"model": str(tmp_path / "model"), "logs": str(logs), "dimensions": 8, "epochs": 4}
+    preference = {"model": str(tmp_path / "model"), "logs": str(logs), "dimensions": 8, "epochs": 1}
     spec = {
         "environment": {"name": "assistant", "settings": {"logs": str(logs)}},
         "policy": "assistant-linear",
@@ -192,14 +193,13 @@ def test_a_run_on_a_log_is_rewarded_by_a_model_of_the_same_log(logs: Path, tmp_p
     [
         ("requests.csv", [("ana", "no such thing")], 'no item "no such thing"'),
         ("requests.csv", [], "needs rows with user and item"),
-        ("items.csv", [("", "a table")], "needs rows with item and text"),
         ("interactions.csv", None, "can't be read"),
     ],
 )
 def test_a_log_that_cannot_be_used_is_named(logs: Path, file: str, rows: Any, problem: str) -> None:
     (logs / file).unlink()
     if rows is not None:
-        write(logs / file, ("item", "text") if file == "items.csv" else ("user", "item"), rows)
+        write(logs / file, ("user", "item"), rows)
 
     with pytest.raises(SettingsError, match=problem) as refused:
         world(logs)

@@ -74,7 +74,6 @@ SOFT = {"dish": "soft_keepwarm", "soft_keepwarm": {"window": (40, 40), "warm": (
 @pytest.mark.parametrize(
     ("family", "after", "worth"),
     [
-        (CRITICAL, 0, 1),
         (CRITICAL, 30, 1),  # finished in its last tick
         (CRITICAL, 31, 0),
         (SOFT, 130, 1),  # it keeps warm
@@ -82,9 +81,7 @@ SOFT = {"dish": "soft_keepwarm", "soft_keepwarm": {"window": (40, 40), "warm": (
         (SOFT | {"late": 0.5}, 131, 0.5),
     ],
 )
-def test_a_dish_is_worth_something_within_its_window_and_while_it_keeps_warm(
-    family: dict[str, Any], after: float, worth: float
-) -> None:
+def test_a_dish_counts_within_its_window_and_while_warm(family: dict[str, Any], after: float, worth: float) -> None:
     assert play(by(one_dish(after)), variant="one", jitter=0, **family).outcome["dishes"] == worth
 
 
@@ -133,14 +130,6 @@ def test_the_kitchen_is_the_same_whatever_the_agent_does() -> None:
     assert all(cooked(episode) == cooked(episodes[0]) for episode in episodes)
 
 
-def test_all_is_over_when_everything_is_done_and_at_the_budget_at_the_latest() -> None:
-    episode = kept()
-    assert episode.finish == "finished"
-    assert episode.outcome["problems"] == 3
-    assert episode.ended < 3000
-    assert kept(budget=300).ended == 300
-
-
 def test_the_reflex_acts_before_the_agent_and_on_critical_dishes_first() -> None:
     def neglect(moment: Moment, seen: dict[str, Any]) -> Iterable[Intervention]:
         """Put two dishes on the stove, and be busy when both are ready."""
@@ -160,13 +149,14 @@ def test_the_reflex_acts_before_the_agent_and_on_critical_dishes_first() -> None
 
 
 @pytest.mark.parametrize("interface", [EventDriven(), StepLoop(), Polling(40), Reflex()], ids=str)
-def test_the_rule_explains_all_problems_and_asks_for_nothing_impossible(interface: Interface) -> None:
-    for seed in range(12):
+def test_the_rule_explains_all_asks_for_nothing_impossible_and_ends_at_the_budget(interface: Interface) -> None:
+    for seed in range(5):
         episode = kept(interface, seed)
-        assert episode.outcome["problems"] == 3
+        assert (episode.finish, episode.outcome["problems"]) == ("finished", 3)
         # A reflex can get ahead of what the agent has decided meanwhile.
         assert isinstance(interface, Reflex) or not refusals(episode)
         assert not [turn for turn in episode.turns if turn.failures]
+    assert kept(interface, budget=300).ended == 300
 
 
 # -- tutoring: what was said stays said, any policy explains, any file of exercises will do ----------------------------
@@ -255,7 +245,6 @@ def test_problems_are_made_of_any_file_of_questions_and_answers(tmp_path: Path) 
     ("lines", "words"),
     [
         (['{"question": "?"}'], "line 1"),
-        (["{"], "line 1"),
         ([], "is empty"),
         (['{"question": "?", "answer": "8"}'], "no sheet of 90 to 150"),
     ],

@@ -13,9 +13,6 @@ import pytest
 
 import agentfw
 from agentfw import Episode, Generation, Host, Intervention, Moment, Observation, Policy, Request, Task
-from agentfw_memory import Step as Done
-from agentfw_memory import Trajectory
-from agentfw_papers.said_wishes import extract_wishes
 from agentfw_papers.worlds.merchant.engine import Results, carry_out
 from agentfw_papers.worlds.merchant.environment import MerchantMarket
 from agentfw_papers.worlds.merchant.merchant_settings import MerchantSettings
@@ -28,6 +25,7 @@ from agentfw_papers.worlds.merchant.team_policy import TeamPolicy, TeamSettings
 from agentfw_papers.worlds.merchant.written_report import make_report
 from agentfw_plugins.policies.scripted import ScriptedPolicy
 
+from ..playing import Read
 from ..playing import play as play_in
 
 
@@ -77,7 +75,6 @@ def as_steps(plan: Iterable[Step]) -> list[dict[str, Any]]:
         ([{"id": "a", "skill": "category_trend", "arguments": {"months": 99}}], "from 2 to 24"),
         ([{"id": "a", "skill": "price_band", "arguments": {"months": 9}}], "takes no arguments"),
         ([{"id": 7, "skill": "risk_screen"}], "id: Input should be a valid string"),
-        ([{"id": str(number), "skill": "risk_screen"} for number in range(10_000)], "at most 100 items"),
     ],
 )
 def test_a_plan_that_cannot_be_is_refused_in_words(steps: list[dict[str, Any]], says: str) -> None:
@@ -159,20 +156,13 @@ def test_merchants_with_one_query_are_asked_about_the_same_products() -> None:
 
 
 def test_rewards_read_the_visible_view_only() -> None:
-    read: set[str] = set()
-
-    class Outcome(dict[str, float]):
-        def get(self, name: str, default: Any = None) -> Any:
-            read.add(name)
-            return super().get(name, default)
-
     episode = play(tasks(1)[0])
-    episode.outcome = Outcome(episode.outcome)
+    episode.outcome = read = Read(episode.outcome)
     scores = [score for model in (MerchantBase(), MerchantPersonal()) for score in asyncio.run(model.score([episode]))]
 
     assert {score.track for score in scores if score.component == "profile_match"} == {"personal"}
     assert all(0 <= score.value <= 1 for score in scores)
-    assert read == {"authenticity", "logic", "completion", "depth", "visible_profile_match"}
+    assert read.names == {"authenticity", "logic", "completion", "depth", "visible_profile_match"}
 
 
 def test_a_claim_without_evidence_and_an_analysis_without_use_cost() -> None:
@@ -297,17 +287,6 @@ def test_text_that_is_no_report_ends_without_a_score(text: str) -> None:
 
 
 # -- wishes are read from what users say, so that a memory and a world's policy understand each other ------------------
-
-
-def test_what_is_said_in_other_words_is_left_out() -> None:
-    said = "Next time, quiet places please.\nWe really like quiet places.\nHmm, loud? That isn't really me."
-    steps = (Done("call", tool="call", worked=False), Done("look", tool="search"), Done("book", tool="book"))
-    trip = Trajectory("t1", "ana", "a table", ("dining",), steps, said)
-    assert [(draft.text, draft.tools, draft.wish) for draft in extract_wishes(trip)] == [
-        ("For dining, prefer quiet places", ("search", "book"), True),
-        ("For dining, when call fails, use search", ("call", "search"), False),
-        ("For dining, use search, then book", ("search", "book"), False),
-    ]
 
 
 @pytest.mark.slow

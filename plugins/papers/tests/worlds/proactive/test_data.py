@@ -61,15 +61,12 @@ phrases:
     ("extra", "message"),
     [
         ("    complaint: [a1]\n", "openings.complaint"),
-        (f"    complain: {SIX}\n", '"complain", which is not a workflow'),
         (f"    complaint: {SIX}\n", 'the opening "a1" of the domain "shop" fits both "return" and "complaint"'),
         ("  slots: {color: {label: color}}\n", '"color", which no action uses'),
         ('  slots: {order: {value: "{number}"}}\n', 'needs "number", which has no value of its own'),
         ('  slots: {order: {value: "{order}"}}\n', 'needs "order", which has no value of its own'),
         ("  escalation: shout\n", '"shout", which is not an action'),
-        ("  opening: {}\n", "opening"),
         ("  shape: {turns: 4, spread: -1}\n", "shape.spread"),
-        ("  slots: {order: {by: the dog}}\n", "slots.order.by"),
     ],
 )
 def test_phrases_that_cannot_be_used_are_refused(tmp_path: Path, extra: str, message: str) -> None:
@@ -84,31 +81,28 @@ def test_phrases_that_cannot_be_used_are_refused(tmp_path: Path, extra: str, mes
 
 # -- generated dialogues: their shape, their splits and their references -----------------------------------------------
 
-each_domain = pytest.mark.parametrize("name", domain_names())
-
 
 def rows(examples: tuple[Example, ...]) -> list[object]:
     return [[one.dialogue.as_dict(), annotation_row(one.annotation)] for one in examples]
 
 
 @pytest.mark.slow
-@each_domain
-def test_the_same_seed_gives_the_same_dialogues_in_another_process(name: str) -> None:
+def test_the_same_seed_gives_the_same_dialogues_in_another_process() -> None:
     code = (
-        "import sys, json; from agentfw_papers.worlds.proactive import dataset, domains\n"
-        "examples = dataset.generated(domains.load_domain(sys.argv[1]), 'test', 3, 4)\n"
+        "import json; from agentfw_papers.worlds.proactive import dataset, domains\n"
+        "examples = dataset.generated(domains.load_domain('abcd'), 'test', 3, 4)\n"
         "print(json.dumps([one.dialogue.as_dict() for one in examples]))\n"
     )
-    printed = subprocess.run([sys.executable, "-c", code, name], capture_output=True, check=True).stdout
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
 
-    here, other, more = (generated(load_domain(name), "test", *given) for given in ((3, 4), (4, 4), (3, 9)))
+    here, other, more = (generated(load_domain("abcd"), "test", *given) for given in ((3, 4), (4, 4), (3, 9)))
     assert json.loads(printed) == json.loads(json.dumps([one.dialogue.as_dict() for one in here]))
     assert rows(here) == rows(more[:4])
     assert rows(here) != rows(other)
 
 
 @pytest.mark.slow
-@each_domain
+@pytest.mark.parametrize("name", domain_names())
 def test_no_sentence_and_no_person_is_in_two_splits(name: str) -> None:
     sentences, people = list[set[str]](), list[set[str]]()
     for split in SPLITS:
@@ -232,12 +226,9 @@ def test_the_file_is_read_by_its_content(tmp_path: Path, change: Callable[[bytes
     [
         SAMPLE.read_bytes()[:-100],
         gzip.compress(SAMPLE.read_bytes(), mtime=0)[:-20],
-        gzip.compress(SAMPLE.read_bytes(), mtime=0)[:200] + b"\x00" * 200,
         b"\xff\xfe",
         b"[" * 100_000,
-        b"3",
         b'{"rows": []}',
-        b'{"train": 3}',
         b'{"train": [], "other": []}',
     ],
 )
@@ -262,7 +253,6 @@ def damaged(row: dict[str, Any], how: Callable[[dict[str, Any]], object]) -> dic
     [
         (lambda row: row.pop("convo_id"), "it has no convo_id"),
         (lambda row: row["original"].pop(), "original and delexed differ in length"),
-        (lambda row: row["original"].clear(), "it has no turns"),
         (lambda row: row.update(delexed=None), "it has no turns"),
         (lambda row: row["original"][0].__setitem__(0, "robot"), 'unknown speaker "robot"'),
         (lambda row: row["original"].__setitem__(0, "hi"), "a turn isn't a speaker and a text"),

@@ -235,13 +235,7 @@ def test_dialogues_come_from_a_folder_with_times_and_those_of_another_catalog_ar
 
 @pytest.mark.parametrize(
     ("settings", "words"),
-    [
-        ({"style": "asg"}, "unit"),
-        ({"silence": -1}, "silence"),
-        ({"transitions": ["pending->done"]}, "pending->done"),
-        ({"unit": "word"}, "unit"),
-        ({"dialogues": 0}, "dialogues"),
-    ],
+    [({"style": "asg"}, "unit"), ({"silence": -1}, "silence"), ({"transitions": ["pending->done"]}, "pending->done")],
 )
 def test_settings_that_do_not_fit_are_refused(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(SettingsError, match=words):

@@ -44,25 +44,19 @@ def marks(
     return [found[place] for place in question.places]
 
 
-def test_ready_with_all_inputs_stands_above_waiting_and_above_what_is_not_needed(bakery: Path) -> None:
+def test_ready_in_time_stands_above_waiting_and_above_what_is_not_needed_not_known_or_done(bakery: Path) -> None:
     ready = f"{LOOKED}\norder-cake ready_to_trigger cake=apple day=Sunday"
     waiting = "look-up-customer pending\norder-cake pending"
 
-    found = marks(bakery, "\n".join([WISH, CAKE, DAY]), [ready, waiting, "cancel-order ready_to_trigger"])
-
-    assert found == [1.0, 0.0, 0.0]
-
-
-def test_ready_with_an_input_missing_is_a_false_alarm(bakery: Path) -> None:
+    told = marks(bakery, "\n".join([WISH, CAKE, DAY]), [ready, waiting, "cancel-order ready_to_trigger"])
     patient, hasty = marks(bakery, f"{WISH}\n{CAKE}", [LOOKED, f"{LOOKED}\norder-cake ready_to_trigger"])
+    reported = marks(bakery, f"{WISH}\n2 action: The customer was looked up", ["nothing", LOOKED])
 
+    assert told == [1.0, 0.0, 0.0]
     assert patient == 1
-    # A hit that was possible two turns ago counts a third, against one false alarm.
+    # A hit that was possible two turns ago counts a third, against one false alarm: an input is missing.
     assert hasty == pytest.approx(0.5 + 0.5 * (1 / 3 - 1) / (1 / 3 + 1), abs=1e-6)
-
-
-def test_what_an_entry_reports_is_done(bakery: Path) -> None:
-    assert marks(bakery, f"{WISH}\n2 action: The customer was looked up", ["nothing", LOOKED]) == [0.5, 0.0]
+    assert reported == [0.5, 0.0]
 
 
 def test_a_judge_of_some_workflows_marks_them_as_before_and_has_no_opinion_on_others(bakery: Path) -> None:
@@ -167,10 +161,7 @@ def test_the_training_of_a_large_model_has_the_settings_of_the_paper() -> None:
     optimizer = spec.optimizer.checked
     assert (world.unit, world.style, world.catalog) == ("turn", "reasoning", "full")
     assert (spec.samples, spec.evaluation.samples, spec.sampling.temperature) == (4, 2, 1.0)
-    assert (pool.policy.name, pool.replicas, pool.gpus) == ("vllm", 8, 0.4)
-    assert (server.context, server.memory, server.concurrency) == (9216, 0.4, 15)
-    assert (learner.precision, learner.rank, learner.alpha, learner.workers) == ("nf4", 8, 16, 4)
-    assert {one.removesuffix("_proj") for one in learner.modules} == {"q", "k", "v", "o", "gate", "up", "down"}
+    assert (learner.precision, learner.rank, learner.alpha) == ("nf4", 8, 16)
     assert learner.tokens == 4 * server.context
     # Steps of four samples: with a single step every ratio is 1, and its cap does nothing.
     assert spec.tasks * spec.samples / learner.minibatches == 4
