@@ -21,7 +21,7 @@ from agentfw import hookspecs
 from agentfw.component import KINDS
 from agentfw.runs.records.summary import WHY_NO_LEARNING, nothing_learned
 from agentfw.runs.spec.run_spec import RunSpec, parse_spec
-from agentfw.runs.spec.values import value_type
+from agentfw.runs.spec.schema import value_type
 
 from .snippets import ROOT
 

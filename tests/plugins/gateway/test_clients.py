@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -83,6 +84,29 @@ def responses_parse(gateway: Served, session: str) -> Any:
     return responses.parse(model="transformers", input=SAID, text_format=Weather).output_parsed
 
 
+def agents_sdk(gateway: Served, session: str) -> Any:
+    from agents import Agent, OpenAIResponsesModel, Runner, set_tracing_disabled
+    from openai import AsyncOpenAI
+
+    async def ask() -> Any:
+        set_tracing_disabled(True)
+        async with AsyncOpenAI(base_url=gateway.session(session), api_key="none", max_retries=0) as client:
+            chat = OpenAIResponsesModel("transformers", client)
+            return (await Runner.run(Agent("weather", model=chat, output_type=Weather), QUESTION)).final_output
+
+    return asyncio.run(ask())
+
+
+def pydantic_ai(gateway: Served, session: str) -> Any:
+    from pydantic_ai import Agent, NativeOutput
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    provider = OpenAIProvider(base_url=gateway.session(session), api_key="none")
+    agent = Agent(OpenAIChatModel("transformers", provider=provider), output_type=NativeOutput(Weather))
+    return asyncio.run(agent.run(QUESTION)).output
+
+
 @pytest.fixture(scope="module")
 def local(small_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     pytest.importorskip("llguidance")
@@ -92,7 +116,13 @@ def local(small_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("parse", [chat_parse, chat_parse_streamed, responses_parse])
+@pytest.mark.parametrize(
+    "parse",
+    [
+        *(chat_parse, chat_parse_streamed, responses_parse),
+        *(pytest.param(one, marks=pytest.mark.nightly) for one in (agents_sdk, pydantic_ai)),
+    ],
+)
 def test_clients_get_it_from_a_model_in_this_process(parse: Callable[[Served, str], Any], local: Served) -> None:
     found = parse(local, parse.__name__)
 
@@ -117,7 +147,7 @@ def post(gateway: Served, **body: Any) -> httpx.Response:
     ],
 )
 def test_shapes_are_followed_or_refused_by_name(local: Served, asked: Body, status: int, field: str | None) -> None:
-    found = post(local, **asked, max_tokens=4)
+    found = post(local, **asked, max_tokens=30)
 
     assert found.status_code == status
     if field:

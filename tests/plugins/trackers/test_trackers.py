@@ -125,6 +125,25 @@ def test_mlflow_runs_that_begin_at_once_share_a_new_store(address: str, tmp_path
     assert sorted(map(str, names)) == [f"run {number}" for number in range(6)]
 
 
+@pytest.mark.nightly
+def test_mlflow_store_whose_creation_was_killed_is_created_by_the_next_run(tmp_path: Path) -> None:
+    program = (
+        "import os; from pathlib import Path; from agentfw_plugins.trackers.metric_trackers import *\n"
+        "import sqlalchemy.event, sqlalchemy.engine\n"
+        "made = []\n"
+        "@sqlalchemy.event.listens_for(sqlalchemy.engine.Engine, 'before_cursor_execute')\n"
+        "def stop(connection, cursor, statement, *more):\n"
+        "    made.extend([1] * (statement.split()[0] in ('CREATE', 'ALTER')))\n"
+        "    if len(made) == 100: os._exit(9)\n"
+        f"MLflowTracker(MLflowSettings()).begin('r', Path({str(tmp_path)!r}), {{}})\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 9
+
+    track(MLflowTracker(MLflowSettings()), tmp_path, {0: {"reward": 0.25}})
+
+    assert history(tmp_path / "mlflow", "reward") == [(0, 0.25)]
+
+
 # -- wandb -------------------------------------------------------------------------------------------------------------
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
-from planned_worlds import Ruled
 
 from agentfw.agent import Agent, Decision
 from agentfw.boundary.settings_input import validate
@@ -23,16 +24,28 @@ from agentfw_plugins.worlds.inbox.environment import Inbox
 from agentfw_plugins.worlds.inbox.mails import Arrivals, InboxSettings
 
 
-def at(when: float, *calls: Intervention) -> Ruled:
+class Ruled(Agent):
+    def __init__(self, rule: Callable[[Moment], list[Intervention]]) -> None:
+        self.rule = rule
+
+    async def act(self, moment: Moment) -> Decision:
+        return Decision(self.rule(moment))
+
+
+def at(when: float, *calls: Intervention) -> Callable[[Moment], list[Intervention]]:
     """These at the first moment from `when` on, and writing at the start."""
     left = [list(calls)]
 
-    def rule(moment: Moment) -> Decision:
+    def rule(moment: Moment) -> list[Intervention]:
         if moment.now >= when and left:
-            return Decision(left.pop())
-        return Decision([Intervention("write")] if moment.now == 0 else [])
+            return left.pop()
+        return [Intervention("write")] if moment.now == 0 else []
 
-    return Ruled(rule)
+    return rule
+
+
+def handle(*mails: int) -> list[Intervention]:
+    return [Intervention("handle_email", {"message": mail}) for mail in mails]
 
 
 def play(agent: Agent, interface: Interface | None = None, seed: int = 3, **settings: Any) -> Episode:
@@ -53,10 +66,21 @@ def works(episode: Episode, name: str, state: str) -> list[Event]:
     ]
 
 
+def test_a_mail_puts_the_writing_aside_and_asking_to_write_goes_on_after_it() -> None:
+    episode = play(Ruled(at(10, *handle(0), Intervention("write"))), **CALM)
+    (aside,), (resumed,) = works(episode, "write", "interrupted"), works(episode, "write", "resumed")
+    # A minute for the mail, and a tenth to turn back.
+    assert resumed.time == pytest.approx(aside.time + 1.1)
+    assert resumed.data["spent"] == aside.data["spent"] > 0
+    assert episode.outcome["interruptions"] == 1
+
+
 @pytest.mark.parametrize(
     ("call", "takes"),
     [
         (Intervention("check_inbox"), 0.1),
+        (Intervention("triage"), 0.2),
+        (Intervention("open_message", {"message": 0}), 0.1),
         (Intervention("handle_email", {"message": 0}), 1.0),
         (Intervention("set_reminder", {"message": 0, "after": 4}), 0.1),
     ],
@@ -64,14 +88,14 @@ def works(episode: Episode, name: str, state: str) -> list[Event]:
 def test_everything_takes_its_time_and_the_time_can_be_set(call: Intervention, takes: float) -> None:
     cases: list[tuple[dict[str, Any], float]] = [({}, takes), ({"durations": {call.name: 0.7}}, 0.7)]
     for settings, ticks in cases:
-        episode = play(at(4, call), **CALM, **settings)
+        episode = play(Ruled(at(4, call)), **CALM, **settings)
         (started,), (finished,) = works(episode, call.name, "started"), works(episode, call.name, "finished")
         assert finished.time - started.time == pytest.approx(ticks)
 
 
 def test_the_inbox_and_the_triage_say_what_to_do_until_when_and_reading_says_what_it_is_about() -> None:
     calls = (Intervention("check_inbox"), Intervention("triage"), Intervention("triage"))
-    episode = play(at(10, *calls, Intervention("open_message", {"message": 0})), **CALM)
+    episode = play(Ruled(at(10, *calls, Intervention("open_message", {"message": 0}))), **CALM)
     (inbox,), (first, second), (message,) = (heard(episode, name) for name in ("inbox", "triage", "message"))
     came = [event.data["message"] for event in heard(episode, "mail") if event.time <= inbox.time]
     assert [mail["message"] for mail in inbox.data["mails"]] == came
@@ -80,10 +104,22 @@ def test_the_inbox_and_the_triage_say_what_to_do_until_when_and_reading_says_wha
     assert message.data["body"] in message.data["text"]
 
 
+def test_what_is_asked_for_together_is_done_one_after_the_other_and_what_was_due_meanwhile_is_left_out() -> None:
+    pair = [event.time for event in works(play(Ruled(at(4, *handle(0, 1))), rate=1.0), "handle_email", "started")]
+    assert pair == [pair[0], pair[0] + 1]
+    # Everything is asked for at once, and far too late for most of it.
+    episode = play(Ruled(at(60, *handle(*range(30)))), rate=1.0)
+    assert episode.finish == "finished"
+    assert 0 < episode.outcome["missed"] < 1
+    started = [event.time for event in works(episode, "handle_email", "started")]
+    assert all(later - earlier <= 1.0 + 1e-9 for earlier, later in pairwise(started))
+
+
 @pytest.mark.parametrize(
     "call",
     [
         Intervention("handle_email", {"message": 99}),
+        Intervention("open_message", {"message": -1}),
         Intervention("set_reminder", {"message": 0, "after": 0}),
         Intervention("set_reminder", {"message": 0, "after": 1e9}),
         Intervention("reply", {"message": 0}),
@@ -91,13 +127,13 @@ def test_the_inbox_and_the_triage_say_what_to_do_until_when_and_reading_says_wha
     ids=str,
 )
 def test_what_makes_no_sense_is_refused(call: Intervention) -> None:
-    episode = play(at(10, call), **CALM)
+    episode = play(Ruled(at(10, call)), **CALM)
     assert [event.name for event in episode.events if event.kind == "refused"] == [call.name]
 
 
 def test_a_reminder_comes_when_it_was_asked_for_and_the_day_is_the_same_whatever_the_agent_does() -> None:
-    reminded = play(at(10, Intervention("set_reminder", {"message": 0, "after": 5.0})), **CALM)
-    others = play(Ruled(), StepLoop(), **CALM), play(PolicyAgent(ScriptedPolicy()), Polling(5), **CALM)
+    reminded = play(Ruled(at(10, Intervention("set_reminder", {"message": 0, "after": 5.0}))), **CALM)
+    others = play(Ruled(lambda moment: []), StepLoop(), **CALM), play(PolicyAgent(ScriptedPolicy()), Polling(5), **CALM)
     (done,) = works(reminded, "set_reminder", "finished")
     (reminder,) = heard(reminded, "reminder")
     assert reminder.time == done.time + 5

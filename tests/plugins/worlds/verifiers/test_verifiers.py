@@ -1,7 +1,7 @@
-"""Environments of the library verifiers: played through the gateway, and scored by their rewards.
+"""Environments of the library verifiers: played through the gateway, scored by their rewards, and trained on.
 
 The library needs other releases of openai and mcp than the rest of the tests, so these run in an environment of their
-own: pip install "agentfw[verifiers]" pytest hypothesis
+own: pip install "agentfw[verifiers]" pytest hypothesis torch peft accelerate
 """
 
 from __future__ import annotations
@@ -80,6 +80,16 @@ def test_arguments_choose_the_tasks_of_a_split(host: Host, tmp_path: Path) -> No
 @with_chat
 @with_library
 @pytest.mark.slow
+def test_a_taskset_without_a_program_is_a_chat(host: Host, tmp_path: Path) -> None:
+    episodes = played(host, tmp_path, {"id": "vf-shout"}, ["TEA"], episodes=1)
+
+    assert [(episode.utility, len(episode.turns)) for episode in episodes] == [(1.0, 1)]
+    assert [message.role for message in episodes[0].messages] == ["system", "user"]
+
+
+@with_chat
+@with_library
+@pytest.mark.slow
 def test_tools_of_the_library_are_called(host: Host, tmp_path: Path) -> None:
     [episode] = played(host, tmp_path, {"id": "vf-stock"}, [LOOK, "There is 7."], episodes=1)
 
@@ -108,3 +118,30 @@ def test_what_is_wrong_is_one_line(
 
     assert "\n" not in error.value.message
     assert error.value.fix
+
+
+@with_library
+@pytest.mark.slow
+def test_the_model_is_trained_on_examples_of_the_library(host: Host, tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    spec = {
+        "environment": {"name": "verifiers", "settings": {"id": "vf-sums"}},
+        "policy": {"name": "tiny", "settings": {"model": "tiny-sums"}},
+        "optimizer": {"name": "grpo", "settings": {"kl": 0.0}},
+        "learner": {"name": "lora", "settings": {"model": "tiny-sums", "weights": "all"}},
+        "rewards": ["utility"],
+        "sampling": {"temperature": 1.0, "max_tokens": 16},
+        "evaluation": {"every": 2, "tasks": 1},
+        "updates": 2,
+        "tasks": 2,
+        "samples": 3,
+    }
+    run = Run.create(parse_spec(spec), host, tmp_path)
+
+    assert asyncio.run(run.execute()).updates == 2
+
+    turns = [turn for update in (1, 2) for episode in run.folder.rollouts(update).episodes() for turn in episode.turns]
+    assert len(turns) == 12
+    assert all(len(turn.token_ids) == len(turn.logprobs) > 0 for turn in turns)
+    assert all(turn.temperature == 1.0 for turn in turns), "the run's sampling holds"
+    assert len({turn.version for turn in turns}) == 2, "the second update was played with what the first has learned"
