@@ -155,6 +155,9 @@ def test_a_correction_comes_first_and_the_older_saying_is_marked(sorting: SkillG
     assert (newer.skill.text, newer.newer) == ("That's wrong, my dentist is Dr White now.", "")
     assert (older.skill.text, older.newer) == ("My dentist is Dr Brown.", newer.skill.id)
     assert sorting.recall("Who is my dentist?", user="ben") == []
+    sorting.update(newer.skill.id, metadata={"n": 1})
+    unmarked = sorting.recall("Who is my dentist?", user="ana", where={"n": {"$exists": False}})
+    assert newer.skill.id not in [hit.skill.id for hit in unmarked]
 
 
 class Meanings:
