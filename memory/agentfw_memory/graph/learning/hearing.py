@@ -83,7 +83,7 @@ class Hearer:
             self._before.move_to_end((saying.user, saying.conversation))
             if len(self._before) > CONVERSATIONS:
                 self._before.popitem(last=False)
-            if saying.answer_to:
+            if saying.answer_to and not has_secret(saying.answer_to):
                 turns.append(("assistant", saying.answer_to[:1_000]))
             before = tuple(turns)
             if not has_secret(text := saying.text[:1_000]):
