@@ -128,6 +128,7 @@ class Hearing:
                         for memory in self._memories:
                             took.update(await memory.hear(saying) or {})
                     self._journal.write({"heard": saying.id, **({"took": dict(took)} if took else {})})
+                    self._problem = ""
                 except StorageError as error:  # such as a full disk: a memory hears nothing twice
                     self._tell(error, f"trying every {_AGAIN:g} s")
                     asyncio.get_running_loop().call_later(_AGAIN, self._begin, user)
@@ -135,7 +136,6 @@ class Hearing:
                 except AgentfwError as error:
                     self.failed.add(user)
                     self._tell(error, "it will be tried at the next start")
-                self._problem = ""
                 if self._waiting.get(user) is waiting:
                     waiting.popleft()
             self._waiting.pop(user, None)
