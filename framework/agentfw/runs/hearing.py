@@ -40,7 +40,7 @@ class Hearing:
             if "heard" in line:
                 self._heard.add(line["heard"])
             else:
-                self.forgotten[line["forgotten"]], self._forgotten_at[line["forgotten"]] = line["session"], line["at"]
+                self.forget_until(line["forgotten"], line["session"], line["at"])
         self._taken = dict[str, int]()  # number of events of each session that were looked at
         self._waiting = dict[str, deque[Saying]]()
         self._workers = dict[str, asyncio.Task[None]]()
@@ -106,15 +106,16 @@ class Hearing:
         """Try nothing again. What was not heard is left for the next start."""
         self._waiting.clear()
 
-    def forget_until(self, user: str, session: int) -> None:
-        """Learn nothing from what a user has said in sessions up to this one."""
+    def forget_until(self, user: str, session: int, at: float = 0.0) -> None:
+        """Hear nothing of what a user has said up to a time, and learn nothing from sessions up to this one."""
         self.forgotten[user] = max(session, self.forgotten.get(user, -1))
+        self._forgotten_at[user] = max(at, self._forgotten_at.get(user, 0.0))
 
     async def forget(self, user: str, session: int, now: float) -> None:
-        """Hear nothing of what a user has said up to now, and learn nothing from sessions up to this one."""
-        self.forgotten[user], self._forgotten_at[user] = session, now
+        """Do so, and wait until nothing of it is being heard."""
+        self.forget_until(user, session, now)
         self._waiting.pop(user, None)
-        await self._journal.commit({"forgotten": user, "session": session, "at": now})
+        await self._journal.commit({"forgotten": user, "session": self.forgotten[user], "at": now})
         if (worker := self._workers.get(user)) is not None:
             await asyncio.wait([worker])
 

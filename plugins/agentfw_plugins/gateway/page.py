@@ -180,7 +180,7 @@ class Page:
 
     async def _forget(self, request: Request) -> Response:
         user = self._user_of(request, Body({}))
-        return json_answer({"user": user, "deleted": await self._live.forget(user)})
+        return json_answer({"user": user, "deleted": await self.finder.forget(user)})
 
     def _user_of(self, request: Request, body: Body) -> str:
         caller = self.finder.asking(caller_of(request, body), "")

@@ -228,6 +228,24 @@ class SharedSessionFinder(LiveSessionFinder):
         self._forget(session)
         return reward
 
+    async def forget(self, user: str) -> dict[str, int]:
+        led, until = dict[int, Session](), time.monotonic() + self.patience
+        async with contextlib.AsyncExitStack() as stack:
+            found = await self._ask(self.store.left_of, user)
+            for one in found:
+                with contextlib.suppress(BadRequest):  # it ends at this moment, or another gateway answers in it
+                    led[one.number] = await stack.enter_async_context(self.leading(Caller("", user), one.first))
+            # What others are about to hear or to learn is remembered first, so that it is forgotten, too.
+            while any(one.number not in led or (one.unheard and self.live.hearing.hears) for one in found):
+                if time.monotonic() > until:
+                    raise StorageError("another gateway is busy with what was said there", fix="ask again")
+                await asyncio.sleep(_PAUSE)
+                found = [one for one in await self._ask(self.store.left_of, user) if one.number <= found[-1].number]
+            deleted = await self.live.forget(user)  # which is noted in these sessions
+            for session in led.values():
+                await self.keep(session)
+        return deleted
+
     async def care(self) -> None:
         """Stay alive, see to what others have left, and delete old sessions, for ever."""
         await asyncio.gather(
