@@ -302,8 +302,9 @@ def test_what_a_model_remembers_may_be_a_paraphrase_with_its_evidence_and_date(o
 def test_a_model_sees_the_turns_before_and_the_nearest_memories_of_this_user(opened: Any) -> None:
     graph, model = opened(decided(text="Has a dog", evidence="a dog"), decided(text="The dog is Rex", evidence="Rex"))
     graph.add(owner="ben", text="Has a dog, too")
-    for said, before in (("I've got a dog", ""), ("He's called Rex", "Your password is hunter2")):
-        graph.hear(said, user="ana", conversation="c", answer_to=before)
+    graph.hear("I've got a dog", user="ana", conversation="c")
+    graph.hear("My password is hunter2", user="ana", conversation="c", answer_to="Your password is hunter1.")
+    graph.hear("He's called Rex", user="ana", conversation="c", answer_to="Noted: hunter2.")
 
     (asked,) = model.asked[1]
     assert asked["before"] == [{"role": "user", "text": "I've got a dog"}]
