@@ -35,15 +35,6 @@ def test_an_update_learns_from_different_tasks_and_a_pass_takes_each_once(count:
     assert taken == [[task.index for task in curriculum(count, size).of(update)] for update in range(1, updates + 1)]
 
 
-def test_no_episode_comes_twice_also_where_groups_are_replaced_and_updates_are_added() -> None:
-    plan = curriculum(4, 2)
-
-    played = [[*plan.planned(update, 3), *plan.further(update, 0, 9, 3)] for update in range(1, 61)]
-
-    assert len({task.id for tasks in played for task in tasks}) == 60 * 11 * 3
-    assert [task.sample for task in plan.further(20, 4, 1, 3)] == [147, 148, 149], "as it was recorded before"
-
-
 def test_a_figure_that_is_no_number_says_that_the_weights_are_none_either() -> None:
     assert finite({"loss": 1.0}, "the learner") == {"loss": 1.0}
     for value in (float("nan"), float("-inf")):

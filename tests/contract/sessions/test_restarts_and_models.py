@@ -75,14 +75,6 @@ def test_an_answer_that_two_models_gave_in_the_same_words_keeps_the_tokens_of_ea
             assert goes_on_from(policy) == given[model].turn.token_ids
 
 
-def test_the_time_of_a_session_goes_on_from_the_end_of_its_last_answer() -> None:
-    big = Numbered(1, "Yes.")
-    session = Session(big, Task(0, seed=7))
-    answer(session, [user("Tea?")], big, "big").turn.ended = 60.0
-
-    assert restored(session, big).now >= 60.0
-
-
 def seeds(policy: Numbered) -> list[int | None]:
     return [request.sampling.seed for request in policy.requests]
 
