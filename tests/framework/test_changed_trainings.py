@@ -11,11 +11,14 @@ import pytest
 
 from agentfw import Settings
 from agentfw.boundary.settings_input import operational_keys
+from agentfw.episode import Task
 from agentfw.errors import AgentfwError, UsageError
+from agentfw.runs.execution import Curriculum
 from agentfw.runs.observers import Observer
 from agentfw.runs.records.folder import RunFolder
 from agentfw.runs.records.play_records import State
 from agentfw.runs.run import Run
+from agentfw.seeds import Seeds
 from agentfw.settings import OPERATIONAL, Operational
 
 MEMORY = {
@@ -98,6 +101,15 @@ def test_what_was_changed_holds_for_the_next_time_and_the_first_settings_stay_re
     assert (about["spec"]["updates"], about["spec"]["deadline"]) == (5, 60)
     assert (about["began_with"]["updates"], about["began_with"]["deadline"]) == (4, 600)
     assert Run.open(RunFolder.open(stopped.folder.path), trainings.host()).spec.deadline == 60
+
+
+def test_no_episode_comes_twice_also_where_groups_are_replaced_and_updates_are_added() -> None:
+    plan = Curriculum([Task(index, seed=index) for index in range(4)], 2, Seeds(7), updates=20)
+
+    played = [[*plan.planned(update, 3), *plan.further(update, 0, 9, 3)] for update in range(1, 61)]
+
+    assert len({task.id for tasks in played for task in tasks}) == 60 * 11 * 3
+    assert [task.sample for task in plan.further(20, 4, 1, 3)] == [147, 148, 149], "as it was recorded before"
 
 
 class Shared(Settings):

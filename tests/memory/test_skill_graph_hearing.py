@@ -150,6 +150,9 @@ def test_a_correction_comes_first_and_the_older_saying_is_marked(sorting: SkillG
     assert (newer.skill.text, newer.newer) == ("That's wrong, my dentist is Dr White now.", "")
     assert (older.skill.text, older.newer) == ("My dentist is Dr Brown.", newer.skill.id)
     assert sorting.recall("Who is my dentist?", user="ben") == []
+    sorting.update(newer.skill.id, metadata={"n": 1})
+    unmarked = sorting.recall("Who is my dentist?", user="ana", where={"n": {"$exists": False}})
+    assert newer.skill.id not in [hit.skill.id for hit in unmarked]
 
 
 class Meanings:
@@ -279,8 +282,9 @@ def test_what_a_model_remembers_may_be_a_paraphrase_with_its_evidence_and_date(o
 def test_a_model_sees_the_turns_before_and_the_nearest_memories_of_this_user(opened: Any) -> None:
     graph, model = opened(decided(text="Has a dog", evidence="a dog"), decided(text="The dog is Rex", evidence="Rex"))
     graph.add(owner="ben", text="Has a dog, too")
-    for said in ("I've got a dog", "He's called Rex"):
-        graph.hear(said, user="ana", conversation="c")
+    graph.hear("I've got a dog", user="ana", conversation="c")
+    graph.hear("My password is hunter2", user="ana", conversation="c", answer_to="Your password is hunter1.")
+    graph.hear("He's called Rex", user="ana", conversation="c", answer_to="Noted: hunter2.")
 
     (asked,) = model.asked[1]
     assert asked["before"] == [{"role": "user", "text": "I've got a dog"}]

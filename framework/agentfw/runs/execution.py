@@ -38,6 +38,7 @@ from .spec.weights import Progress
 from .update import Learning, TurnChecks
 
 _ROUNDING = 1e-12  # relative difference below which rewards count as equal
+_ADDED = 1_000  # blocks of samples that each update which was added has for itself: further groups take few of them
 _LONGEST = 600  # maximum number of characters of an answer; the episode has the whole
 
 
@@ -347,10 +348,11 @@ class Curriculum:
     def planned(self, update: int, samples: int) -> list[Task]:
         """The tasks of an update as they are played: each `samples` times.
 
-        Tasks that are repeated in a later pass get further samples. Episode ids stay unique, so that memories can tell
-        the episodes apart.
+        Tasks that are repeated in a later pass, or in an update that was added, get further samples. Episode ids stay
+        unique, so that memories can tell the episodes apart.
         """
-        return in_groups(self.of(update), samples, first=self.pass_of(update) * samples)
+        block = self.pass_of(update) if update <= self.updates else update * _ADDED
+        return in_groups(self.of(update), samples, first=block * samples)
 
     def pass_of(self, update: int) -> int:
         """The pass over the tasks that an update belongs to. Passes count from 0."""
@@ -365,10 +367,13 @@ class Curriculum:
         order = list(self.tasks)
         self.seeds.random("further", update).shuffle(order)
         order.sort(key=lambda task: task.index in planned)  # stable: the order among the others stays random
+        block, step = update * _ADDED + 1, 1
+        if update <= self.updates:
+            block, step = self.pass_of(self.updates) + update, self.updates
         found: list[Task] = []
         for place in range(start, start + count):
-            block = self.pass_of(self.updates) + update + self.updates * (place // len(order))
-            found += in_groups([order[place % len(order)]], samples, first=block * samples)
+            first = (block + step * (place // len(order))) * samples
+            found += in_groups([order[place % len(order)]], samples, first=first)
         return found
 
 

@@ -42,7 +42,7 @@ class Hearing:
             if "heard" in line:
                 self._heard.add(line["heard"])
             else:
-                self.forgotten[line["forgotten"]], self._forgotten_at[line["forgotten"]] = line["session"], line["at"]
+                self.forget_until(line["forgotten"], line["session"], line["at"])
         self._taken = dict[str, int]()  # number of events of each session that were looked at
         self._waiting = dict[str, deque[Saying]]()
         self._workers = dict[str, asyncio.Task[None]]()
@@ -101,15 +101,16 @@ class Hearing:
         """Try nothing again. What was not heard is left for the next start."""
         self._waiting.clear()
 
-    def forget_until(self, user: str, session: int) -> None:
-        """Learn nothing from what a user has said in sessions up to this one."""
+    def forget_until(self, user: str, session: int, at: float = 0.0) -> None:
+        """Hear nothing of what a user has said up to a time, and learn nothing from sessions up to this one."""
         self.forgotten[user] = max(session, self.forgotten.get(user, -1))
+        self._forgotten_at[user] = max(at, self._forgotten_at.get(user, 0.0))
 
     async def forget(self, user: str, session: int, now: float) -> None:
-        """Hear nothing of what a user has said up to now, and learn nothing from sessions up to this one."""
-        self.forgotten[user], self._forgotten_at[user] = session, now
+        """Do so, and wait until nothing of it is being heard."""
+        self.forget_until(user, session, now)
         self._waiting.pop(user, None)
-        await self._journal.commit({"forgotten": user, "session": session, "at": now})
+        await self._journal.commit({"forgotten": user, "session": self.forgotten[user], "at": now})
         if (worker := self._workers.get(user)) is not None:
             await asyncio.wait([worker])
 
@@ -123,6 +124,7 @@ class Hearing:
                         for memory in self._memories:
                             took.update(await memory.hear(saying) or {})
                     self._journal.write({"heard": saying.id, **({"took": dict(took)} if took else {})})
+                    self._problem = ""
                 except StorageError as error:  # such as a full disk: a memory hears nothing twice
                     self._tell(error, f"trying every {_AGAIN:g} s")
                     asyncio.get_running_loop().call_later(_AGAIN, self._begin, user)
@@ -130,7 +132,6 @@ class Hearing:
                 except AgentfwError as error:
                     self.failed.add(user)
                     self._tell(error, "it will be tried at the next start")
-                self._problem = ""
                 if self._waiting.get(user) is waiting:
                     waiting.popleft()
             self._waiting.pop(user, None)

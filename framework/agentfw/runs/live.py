@@ -237,7 +237,6 @@ class LiveRun:
     def begin(self, name: str, user: str = "", number: int | None = None, *, tools: Sequence[Tool] = ()) -> Session:
         """Begin a session, which may call these tools. Its name, and a number that is given, must be new in the run."""
         index = self._last + 1 if number is None else number
-        self._last = max(self._last, index)
         task = Task(index, self._seeds.integer(index), user=user, query=name)
         session = self.sessions[name] = self._session(task, tools)
         session.note("session", name, {"run": self.folder.path.name, "at": round(time.time(), 3)})
@@ -344,10 +343,8 @@ class LiveRun:
         """End a session: store it, score it and learn from it. Returns its reward."""
         session.end(finish)
         await self.keep(session)
+        self.leave(session)
         self.ended[session.name] = EndedSession(session.episode.finish, session.episode.task.user)
-        self.sessions.pop(session.name, None)
-        self._on_disk.pop(session.name, None)
-        self.hearing.leave(session.episode)
         episode, ended = session.episode, time.time()
         episode.environment = self.assembly.spec.environment.name
         if self.assembly.trace is not None:
@@ -416,6 +413,7 @@ class LiveRun:
         return summary
 
     def _session(self, task: Task, tools: Sequence[Tool] = ()) -> Session:
+        self._last = max(self._last, task.index)
         policy = self.assembly.surrounded(self.assembly.policy)
         sampling = self.assembly.spec.sampling.sampling(task.seed)
         return self.assembly.session(task, policy, sampling, self._watch, write=self.write, tools=tools)

@@ -519,7 +519,8 @@ class Session:
         """Go on with an episode of an earlier process."""
         self.episode = self._recorder.episode = episode
         self._goes_on = True
-        self._began = time.monotonic() - max([0.0, *(event.time for event in episode.events)])
+        times = [*(event.time for event in episode.events), *(turn.ended for turn in episode.turns)]
+        self._began = time.monotonic() - max(times, default=0.0)
         self._tree.restore(episode)
         self.in_news = lengths(episode)
 

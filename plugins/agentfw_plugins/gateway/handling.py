@@ -50,6 +50,7 @@ _STATUS: tuple[tuple[type[AgentfwError], int, str], ...] = (
     (BudgetSpentError, 429, "insufficient_quota"),
     (errors.EndpointError, 502, "policy_unreachable"),
     (errors.PluginError, 500, "policy_failed"),
+    (errors.UnknownNameError, 404, "no_such_item"),
     (errors.UsageError, 409, ""),
     (AgentfwError, 400, ""),
 )

@@ -17,8 +17,7 @@ import html
 import re
 import secrets
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 from hashlib import sha256
@@ -28,8 +27,6 @@ from urllib.parse import parse_qs
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from agentfw import Tool
-from agentfw.errors import UnknownNameError
 from agentfw.report import web_page
 
 from ..hooks.ledger import GROUPS
@@ -106,7 +103,7 @@ class Page:
         return json_answer(await self.finder.reading.session(caller, name), headers=_PRIVATE)
 
     async def _list_tools(self, request: Request) -> Response:
-        tools = [{"type": "function", "function": asdict(tool.action)} for tool in self._tools.values()]
+        tools = [{"type": "function", "function": asdict(tool.action)} for tool in self._live.assembly.tools]
         return json_answer({"tools": tools, "asks": self._live.assembly.decisions.before_call is not None})
 
     async def _list_questions(self, request: Request) -> Response:
@@ -132,7 +129,8 @@ class Page:
         body = await body_of(request)
         caller, name = caller_of(request, body), request.path_params["session"]
         call = body.call(body.name("id"))
-        if (tool := self._tools.get(call.name)) is None:
+        tool = next((one for one in self._live.assembly.tools if one.action.name == call.name), None)
+        if tool is None:
             raise BadRequest(f"there is no tool {call.name}", 404, code="no_such_tool", field="name")
         async with self.finder.leading(caller, name) as session:
             succeeded, text = await tool.answer(call.arguments)
@@ -168,37 +166,23 @@ class Page:
         if not text.strip():
             raise body.wrong("text", "must not be empty")
         user = self._user_of(request, body)
-        with _known():
-            corrected = await self._live.correct(user, request.path_params["item"], text)
+        corrected = await self._live.correct(user, request.path_params["item"], text)
         return json_answer({"user": user, "item": asdict(corrected)}, headers={"cache-control": "no-store"})
 
     async def _forget_one(self, request: Request) -> Response:
         user, item = self._user_of(request, Body({})), request.path_params["item"]
-        with _known():
-            await self._live.forget_one(user, item)
+        await self._live.forget_one(user, item)
         return json_answer({"user": user, "deleted": item})
 
     async def _forget(self, request: Request) -> Response:
         user = self._user_of(request, Body({}))
-        return json_answer({"user": user, "deleted": await self._live.forget(user)})
+        return json_answer({"user": user, "deleted": await self.finder.forget(user)})
 
     def _user_of(self, request: Request, body: Body) -> str:
         caller = self.finder.asking(caller_of(request, body), "")
         if not caller.user:
             raise BadRequest("the request names no user, and each has a memory of their own", field="user")
         return caller.user
-
-    @property
-    def _tools(self) -> dict[str, Tool]:
-        return {tool.action.name: tool for tool in self._live.assembly.tools}
-
-
-@contextmanager
-def _known() -> Iterator[None]:
-    try:
-        yield
-    except UnknownNameError as error:
-        raise BadRequest(error.message, 404, code="no_such_item") from None
 
 
 class Logins:

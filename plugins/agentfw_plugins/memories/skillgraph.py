@@ -348,10 +348,10 @@ class SkillGraphMemory(Memory):
 
     def _trajectory(self, episode: Episode) -> Trajectory:
         user = self._owner(episode.task.user)
-        mark = _digest(f"{self._run}\0{episode.task.user}")
         observed = [event for event in episode.events if event.kind == "observation"]
-        # What is said in a session of a live run was heard, and such a session is about anything.
-        heard = any(event.kind == "session" and "run" in event.data for event in episode.events)
+        # What is said in a session of a live run was heard, and such a session is about anything. It may end elsewhere.
+        heard = next((one.data["run"] for one in episode.events if one.kind == "session" and "run" in one.data), "")
+        mark = _digest(f"{heard or self._run}\0{episode.task.user}")
         theirs = [event for event in observed if event.data.get("by") == "user"]
         new = [event.data for event in theirs if not (heard and event.name == "message")]
         said = [

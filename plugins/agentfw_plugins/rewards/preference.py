@@ -93,13 +93,13 @@ class Preference(RewardModel):
         return True
 
     async def forget(self, user: str) -> bool:
+        self._heard = {key: rows for key, rows in self._heard.items() if rows[0][0] != user}
         if user not in self._users:
             return False
         with translated_errors():
             self.model = self.model.without(user)
             self.model.save(self.settings.model)
         self._users.discard(user)
-        self._heard = {key: rows for key, rows in self._heard.items() if rows[0][0] != user}
         return True
 
     def _scored(self, episode: Episode) -> Iterator[Score]:

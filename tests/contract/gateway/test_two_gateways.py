@@ -151,6 +151,20 @@ def test_each_saying_is_heard_at_one_gateway_also_when_they_start_again(
     assert [[json.loads(line)["text"] for line in log] for log in logs] == [["one", "three", "four"], ["two", "four"]]
 
 
+@pytest.mark.slow
+def test_a_user_is_forgotten_once_every_gateway_has_heard_what_they_said(
+    gateway: Start, shared: str, tmp_path: Path
+) -> None:
+    a, b = (gateway(name, memories=[str(EARS)], limits={"shared": shared, **PATIENCE}) for name in "ab")
+
+    said(a.ask("tea", f"hear={tmp_path / 'go'}", user="ada"))
+    too_early = b.request("DELETE", "/memory?user=ada")
+    (tmp_path / "go").touch()
+
+    assert (too_early.status_code, "ask again" in too_early.text) == (503, True)
+    until(lambda: b.request("DELETE", "/memory?user=ada").is_success)
+
+
 def is_up(gateway: Gateway) -> bool:
     try:
         return gateway.request("GET", "/healthz").status_code == 200

@@ -97,7 +97,9 @@ def test_a_session_goes_on_from_its_record() -> None:
     assert whole == Episode.from_record(json.loads(json.dumps(session.episode.to_record())))
 
     later, policy = begun()
+    whole.turns[0].ended = 60.0
     later.restore(whole)
+    assert later.now >= 60.0
     answers(later, [user("a"), first.message, user("b")])
 
     assert policy.requests[0].before is not None

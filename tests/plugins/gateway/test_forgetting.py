@@ -57,6 +57,7 @@ def test_a_person_is_deleted_from_record_memory_and_versions_and_copies_are_told
         talk(gateway, "ada", "s1")
         talk(gateway, "bob", "s2")
         talk(gateway, "ada", "s3")
+        gateway.ask("last", "Hello.", user="eve").raise_for_status()
         assert gateway.remembered("ada")
         folder, first = gateway.live.folder.path, gateway.episode("s1").id
         refused = agentfw("serve", "forget", "ada", "--runs", str(runs), "--yes")
@@ -73,6 +74,7 @@ def test_a_person_is_deleted_from_record_memory_and_versions_and_copies_are_told
     (Path(copy["folder"]) / "rollouts" / "episodes.jsonl").write_text(turns)
 
     unsure = agentfw("serve", "forget", "ada", "--runs", str(runs))
+    agentfw("serve", "forget", "eve", "--runs", str(runs), "--run", folder.name, "--yes")
     done = agentfw("serve", "forget", "ada", "--runs", str(runs), "--run", folder.name, "--yes", "--json")
 
     assert (refused.code, "in use" in refused.err) == (1, True)
@@ -88,7 +90,7 @@ def test_a_person_is_deleted_from_record_memory_and_versions_and_copies_are_told
         assert gateway.remembered("bob"), "others keep theirs"
         talk(gateway, "bob", "s2")
         talk(gateway, "ada", "s4")
-        assert gateway.episode("s4").task.index == 3, "a number is given once"
+        assert gateway.episode("s4").task.index == 4, "a number is given once"
         assert gateway.remembered("ada"), "who comes back is remembered again"
 
 

@@ -69,6 +69,22 @@ def test_any_gateway_goes_on_with_a_session(two: tuple[Served, Served], anywhere
 
 
 @pytest.mark.slow
+def test_what_a_user_had_forgotten_comes_back_from_no_gateway(anywhere: str, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"policy": "scripted", "rewards": ["feedback"], "memories": ["skillgraph"]}
+    options["assignments"] = ['policy.replies=["Fine."]', f"memory.skillgraph.path={tmp_path / 'memory.db'}"]
+    limits = Limits(shared=anywhere)
+    with served(tmp_path / "a", limits, **options) as a, served(tmp_path / "b", limits, **options) as b:
+        for session in ("tea", "milk"):
+            said(a.ask(session, "I keep bees.", user="ada"))
+            b.post(f"/s/{session}/feedback", {"value": 1, "user": "ada", "words": "I prefer metric units."})
+        gone = b.request("DELETE", "/memory?user=ada").json()["deleted"]["skills"]
+        for gateway, session in ((a, "tea"), (b, "milk")):
+            gateway.post(f"/s/{session}/end", {"user": "ada"}).raise_for_status()
+
+        assert (gone, a.remembered("ada")) == (1, [])
+
+
+@pytest.mark.slow
 def test_a_conversation_without_a_name_is_found_by_its_last_answer(two: tuple[Served, Served]) -> None:
     a, b = two
 

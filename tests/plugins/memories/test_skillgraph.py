@@ -134,6 +134,11 @@ def test_an_episode_counts_once_and_each_user_and_run_for_itself(memory: Open, t
         learn(one, episode())
     learn(first, episode(BEN))
     assert first.graph.admin.stats().nodes["trajectory"] == 3
+    session = episode(replace(TASK, index=1))
+    session.events.append(Event(0.0, "session", "tea", {"run": "run-1"}))
+    for gateway in (first, second):  # the second takes over what the first hasn't concluded
+        learn(gateway, session)
+    assert first.graph.admin.stats().nodes["trajectory"] == 4
 
 
 def test_a_function_of_ones_own_drafts_the_skills(

@@ -140,13 +140,15 @@ def test_what_users_accept_and_reject_becomes_a_newer_model(host: Host, town: An
     accepted = [chose(f"football-{place}", "", sample=place) for place in range(6)]
     rejected = [chose(f"museum-{place}", "", verdict="rejected", sample=6 + place) for place in range(6)]
 
-    for episode in [*accepted, *rejected, accepted[0]]:
+    for episode in [*accepted, *rejected, accepted[0], chose("football-0", "", user="stranger")]:
         asyncio.run(model.learn(episode))
+    asyncio.run(model.forget("stranger"))
     assert asyncio.run(model.write_learned(tmp_path / "newer"))
 
     (unchanged,) = scores(model, book("a football match of the army"))
     newer = host.create("reward", "preference", {"model": str(tmp_path / "newer")})
     assert isinstance(newer, Preference)
+    assert "stranger" not in newer.model.users
     (after,) = scores(newer, book("a football match of the army"))
     assert unchanged["preference"].value == before["preference"].value
     assert after["preference"].value > before["preference"].value

@@ -82,11 +82,11 @@ class Hearer:
             self._before.move_to_end((saying.user, saying.conversation))
             if len(self._before) > CONVERSATIONS:
                 self._before.popitem(last=False)
-            if saying.answer_to:
+            # What was answered to a secret may repeat it.
+            if saying.answer_to and not has_secret(saying.answer_to) and (not turns or turns[-1][1]):
                 turns.append(("assistant", saying.answer_to[:1_000]))
-            before = tuple(turns)
-            if not has_secret(text := saying.text[:1_000]):
-                turns.append(("user", text))
+            before = tuple(turn for turn in turns if turn[1])
+            turns.append(("user", "" if has_secret(saying.text) else saying.text[:1_000]))
         if not own:
             return None
         hits = []

@@ -129,7 +129,7 @@ class Recaller:
         if reader is not None and settings.rating_weight:
             ranked = self._by_ratings(query, ranked, reader)
         hits = [_hit(one, skills[one.number]) for one in ranked if one.number in skills]
-        return (newest_first(query, self._with_newer(hits, reader)) if settings.newest_first else hits)[:k]
+        return (newest_first(query, self._with_newer(hits, reader, where or {})) if settings.newest_first else hits)[:k]
 
     def recall_as_of(
         self, query: str, user: str, k: int, when: float, where: Mapping[str, Any], **context: Any
@@ -158,14 +158,14 @@ class Recaller:
             hits.append(Hit(float(score[place]), skill, why))
         return newest_first(query, hits)[:k]
 
-    def _with_newer(self, hits: list[Hit], reader: int | None) -> list[Hit]:
+    def _with_newer(self, hits: list[Hit], reader: int | None, where: Mapping[str, Any]) -> list[Hit]:
         """Return hits with what is newer than one of them about the same thing, just before it."""
         shown, whole = {hit.skill.id for hit in hits}, list[Hit]()
         for hit in hits:
-            fact = hit.skill.fact
-            if fact and not fact.endswith(EVERY_ANSWER):
+            if (fact := hit.skill.fact) and not fact.endswith(EVERY_ANSWER):
                 known = self.rows.skills(self.rows.stating(fact), reader or NOBODY).values()
-                newest = max(known, key=lambda one: one.valid_from, default=hit.skill)
+                fitting = (one for one in known if fits(one.metadata, where))
+                newest = max(fitting, key=lambda one: one.valid_from, default=hit.skill)
                 if newest.valid_from > hit.skill.valid_from and newest.id not in shown:
                     shown.add(newest.id)
                     path = f"newer than {hit.skill.id} about the same thing"

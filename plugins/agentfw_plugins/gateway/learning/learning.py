@@ -45,7 +45,7 @@ class Learning:
         self.spec: Path | None = None
         self._wished: Wished | None = None
         self.waiting, self._tries, self._enough, self._judged = 0, 0, 0, 0
-        self._heard = self._untold = 0
+        self._untold = 0
         self._leads, self._asked = False, -math.inf
         self.trainer: asyncio.subprocess.Process | None = None
 
@@ -84,7 +84,6 @@ class Learning:
 
     def heard(self) -> None:
         """Feedback has come in, and is on disk."""
-        self._heard += 1
         self._untold += 1
         self.waiting += 1
 
@@ -118,14 +117,11 @@ class Learning:
 
     async def _follow_others(self) -> None:
         """Tell the gateways with the same versions what was heard here, be told, and ask which of them trains."""
-        own, self._untold = self._untold, 0
-        try:
-            elsewhere = await asyncio.to_thread(self.file.heard_elsewhere, own)
-        except BaseException:
-            self._untold += own
-            raise
+        own = self._untold
+        elsewhere = await asyncio.to_thread(self.file.heard_elsewhere, own)
         # Not `+= await`, which would forget what is heard meanwhile.
         self.waiting += elsewhere
+        self._untold -= own
         if self._wished and time.monotonic() - self._asked > _LEAD:
             self._leads = await asyncio.to_thread(self.file.lead)
             self._asked = time.monotonic()
@@ -172,11 +168,11 @@ class Learning:
 
         Those that come in meanwhile may be counted twice. A trainer that is started too early makes no version.
         """
-        heard = self._heard
+        before = self.waiting
         with suppress(AgentfwError):
             state = await asyncio.to_thread(self.file.read)
             ratings = await asyncio.to_thread(lambda: read_ratings(self.file.episodes(), state.removals, state.metric))
-            self.waiting = fresh(ratings, state.since) + self._heard - heard
+            self.waiting += fresh(ratings, state.since) - before
 
     def _words(self) -> str:
         state = self.served.state

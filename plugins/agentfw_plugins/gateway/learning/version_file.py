@@ -157,7 +157,7 @@ class State:
                 learned.append(one)
         for one in reversed(learned):
             self._take(one, WITHDRAWN)
-        self.rebuild = bool(sessions)
+        self.rebuild = self.rebuild or bool(sessions)
         return learned
 
     def judge(self, *, worse: bool, why: str) -> None:

@@ -188,6 +188,10 @@ class LiveSessionFinder(SessionFinder):
         self.reading.ended(session.episode, reward)
         return reward
 
+    async def forget(self, user: str) -> dict[str, int]:
+        """Let the memories forget a user, with all that was said so far. Returns how much they delete."""
+        return await self.live.forget(user)
+
     async def close(self) -> None:
         """Called when no request is answered any more."""
 

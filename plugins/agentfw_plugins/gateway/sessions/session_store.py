@@ -147,6 +147,11 @@ class SessionStore:
         asked = select(NEWS.c.record).where(NEWS.c.session == number).order_by(NEWS.c.version)
         return [row.record for row in self.database.rows(asked)]
 
+    def left_of(self, user: str) -> list[Shared]:
+        """The sessions of a user that go on, or have ended and weren't scored yet."""
+        asked = select(SESSIONS).where(SESSIONS.c.user == user, SESSIONS.c.ended.is_(None)).order_by(SESSIONS.c.number)
+        return [_shared(row, is_taken=False) for row in self.database.rows(asked)]
+
     def heard_of(self, number: int) -> int:
         """Up to which version the memories have heard a session."""
         rows = self.database.rows(select(SESSIONS.c.heard).where(SESSIONS.c.number == number))

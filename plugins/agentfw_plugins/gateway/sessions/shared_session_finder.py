@@ -40,9 +40,7 @@ Answer = TypeVar("Answer")
 
 _PAUSE = 0.05  # seconds between two looks whether another gateway has given a session back
 _THREADS = 8
-_ALIVE = 1.0  # seconds between two signs of life
-_HEARD = 1.0  # seconds after which the store is told what was heard
-_KEYS = 1.0  # seconds between two looks for keys that were added or revoked
+_LOOK = 1.0  # seconds between two signs of life, two looks at what was heard or left, and two looks for other keys
 _ATTEMPTS = 5
 _CLOCKS = 30.0  # seconds by which the clock of this machine may differ from the database's before somebody is told
 _VIEWED = 1000  # number of sessions that can be looked at
@@ -231,15 +229,32 @@ class SharedSessionFinder(LiveSessionFinder):
         self._forget(session)
         return reward
 
+    async def forget(self, user: str) -> dict[str, int]:
+        led, until = dict[int, Session](), time.monotonic() + self.patience
+        async with contextlib.AsyncExitStack() as stack:
+            for one in (found := await self._ask(self.store.left_of, user)):
+                with contextlib.suppress(BadRequest):  # it ends at this moment, or another gateway answers in it
+                    led[one.number] = await stack.enter_async_context(self.leading(Caller("", user), one.first))
+            # What others are about to hear or to learn is remembered first, so that it is forgotten, too.
+            while any(one.number not in led or (one.unheard and self.live.hearing.hears) for one in found):
+                if time.monotonic() > until:
+                    raise StorageError("another gateway is busy with what was said there", fix="ask again")
+                await asyncio.sleep(_PAUSE)
+                found = [one for one in await self._ask(self.store.left_of, user) if one.number <= found[-1].number]
+            deleted = await self.live.forget(user)  # which is noted in these sessions
+            for session in led.values():
+                await self.keep(session)
+        return deleted
+
     async def care(self) -> None:
         """Stay alive, see to what others have left, and delete old sessions, for ever."""
         await asyncio.gather(
-            self._each(_ALIVE, self._say_alive),
-            self._each(_HEARD, self._tell_heard),
-            self._each(_HEARD, self._hear_left),
+            self._each(_LOOK, self._say_alive),
+            self._each(_LOOK, self._tell_heard),
+            self._each(_LOOK, self._hear_left),
             self._each(min(60.0, max(0.05, self.idle / 4)), self._sweep),
             self._each(min(3600.0, max(0.05, (self.keep_ended or 0.0) / 24)), self._drop),
-            self._each(_KEYS, partial(asyncio.to_thread, self.keys.refresh)),
+            self._each(_LOOK, partial(asyncio.to_thread, self.keys.refresh)),
         )
 
     async def _each(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
