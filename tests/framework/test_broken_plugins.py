@@ -1,4 +1,4 @@
-"""Some fifty ways in which a plugin can be broken, each as real files on disk, each beside a plugin that is well.
+"""Some thirty ways in which a plugin can be broken, each as real files on disk, each beside a plugin that is well.
 
 What holds for every one of them: the problem is a line that names the distribution and a fix, the other plugin goes
 on, and selecting the broken one is an error with exit code 3.
@@ -53,10 +53,8 @@ def known(arguments: str) -> str:
 
 CASES = {
     "module that isn't installed": Case("import no_such_module", "failed", "No module named 'no_such_module'"),
-    "name that isn't in a module": Case("from json import nonsense", "failed", "cannot import name 'nonsense'"),
     "syntax error": Case("def broken(:\n", "failed", "plugin.py, line 3"),
     "exit at import": Case("import sys; sys.exit(0)", "failed", "tried to end Python"),
-    "exception at import": Case("1 / 0", "failed", "ZeroDivisionError: division by zero"),
     "control characters in the error": Case("raise ValueError('a\\x1b[2J\\nb')", "failed", "ValueError: a[2J b"),
     "older API": Case("AGENTFW_PLUGIN_API = 0", "incompatible", f"pip install --upgrade {BROKEN}"),
     "API that isn't a number": Case("AGENTFW_PLUGIN_API = '1'", "incompatible", "'1', which isn't a whole number"),
@@ -88,17 +86,13 @@ CASES = {
     "hook that raises": Case(
         "@hookimpl\ndef agentfw_tools(): raise KeyError('x')", "failed", "agentfw_tools raised KeyError"
     ),
-    "hook that returns None": Case(answers("None"), "failed", "returned None, not a list"),
     "hook that returns a string": Case(answers("'saw'"), "failed", "an object of type str, not a list"),
     "hook that returns one component": Case(
         answers("Component('a', 'b:c', '')"), "failed", "one Component, not a list"
     ),
     "hook that returns a live object": Case(answers("[object()]"), "failed", "an object of type object in it"),
     "factory without a colon": Case(offers("'saw'", "'package.Saw'", "'Saws'"), "failed", "the factory 'package.Saw'"),
-    "factory that is the thing itself": Case(offers("'saw'", "dict", "'Saws'"), "failed", "the factory <class 'dict'>"),
-    "component name with a space": Case(offers("'my saw'", "'a:B'", "'Saws'"), "failed", "the name 'my saw'"),
     "component name in capitals": Case(offers("'Saw'", "'a:B'", "'Saws'"), "failed", "the name 'Saw'"),
-    "empty component name": Case(offers("''", "'a:B'", "'Saws'"), "failed", "the name ''"),
     "settings without a colon": Case(offers("'saw'", "'a:B'", "''", "settings='a.B'"), "failed", "the settings 'a.B'"),
     "summary that isn't text": Case(offers("'saw'", "'a:B'", "None"), "failed", "isn't text"),
     "needs that is one string": Case(
@@ -108,12 +102,10 @@ CASES = {
     "one name twice": Case(answers("[Component('saw', 'a:B', '')] * 2"), "failed", 'the name "saw" twice'),
     "spec that is a path": Case(spec("__file__"), "failed", "not NamedSpec"),
     "spec with a bad name": Case(spec("NamedSpec('My Spec', __file__, '')"), "failed", "the spec name 'My Spec'"),
-    "spec with a relative path": Case(spec("NamedSpec('mine', 'mine.toml', '')"), "failed", "isn't an absolute path"),
     "spec that isn't there": Case(spec("NamedSpec('mine', '/no/such/file', '')"), "failed", "absolute path of a file"),
     "known plugin that is a name": Case(known("'agentfw-tea'"), "failed", "not KnownPlugin"),
     "known plugin with a bad name": Case(known("KnownPlugin('My Tea', {})"), "failed", "the known plugin 'My Tea'"),
     "known plugin of no kind": Case(known("KnownPlugin('tea', {'cup': ['a']})"), "failed", "give names by what they"),
-    "known plugin without names": Case(known("KnownPlugin('tea', ['cup'])"), "failed", "can't be read"),
     "object whose attributes raise": Case(
         "class Plugin:\n    def __getattr__(self, name): raise RuntimeError('no ' + name)\nplugin = Plugin()",
         "failed",

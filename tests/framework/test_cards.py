@@ -39,11 +39,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     ("count", "wish", "learning", "playing"),
     [
         (1, "auto", "0", "0"),
-        (2, "auto", "0", "1"),
         (8, "auto", "01", "234567"),
-        (8, "1", "0", "0"),
         (8, "2+2", "01", "23"),
-        (4, "3+1", "0", "123"),
         (4, "0+4", "0123", "0123"),
         (8, "4", "0", "123"),
     ],

@@ -117,15 +117,6 @@ def test_what_was_left_out_is_not_played_again_when_the_training_goes_on(
     assert stopped.folder.summary()["failed"] == {DOWN.message: 1}
 
 
-def test_a_wrong_setting_that_shows_in_an_episode_is_not_an_episode_that_fails(
-    trainings: Any, failing: Any, tmp_path: Path
-) -> None:
-    failing(rollout("00001-2"), UsageError("no such mode", fix="choose another"))
-
-    with pytest.raises(UsageError, match="no such mode"):
-        trainings.train(tmp_path, max_failed=0.9)
-
-
 def test_a_run_stops_when_too_many_fail_and_says_why(trainings: Any, failing: Any, tmp_path: Path) -> None:
     training = trainings.create(tmp_path, retries=0, max_failed=0.25)
     failing(any_rollout, DOWN, AgentfwError("episode 17 is too long", fix="shorten it"))

@@ -97,7 +97,6 @@ def test_three_events_are_all_named() -> None:
     [
         [],
         [Lane("odd", [Span(math.nan, 1), Span(5, 2), Span(0, math.inf)], [Mark(math.nan), Mark(math.inf)])],
-        [Lane("huge", marks=[Mark(0), Mark(1e15)])],
         [Lane("日本語 " * 30, marks=[Mark(0, "<b>&" * 40)])],
         [Lane(f"lane {index}", marks=[Mark(index)]) for index in range(60)],
     ],
@@ -114,7 +113,6 @@ def test_any_timeline_makes_a_picture(lanes: list[Lane]) -> None:
     [
         ([0.213, 0.5], ["0.213", "0.500"]),
         ([1_500_000, 2_000_000], ["1.50M", "2.00M"]),
-        ([-0.0001, -3.5], ["0.00", "−3.50"]),
         ([math.nan, 1.0], ["–", "1"]),
         ([2e-7], ["2.00e−7"]),
     ],

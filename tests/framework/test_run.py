@@ -29,15 +29,6 @@ def test_a_seed_is_the_same_on_every_machine_and_in_every_version() -> None:
     assert Seeds(7).numpy("weights").integers(1000) == 779
 
 
-def test_drawing_in_one_place_changes_nothing_in_another() -> None:
-    seeds = Seeds(7)
-    undisturbed = seeds.random("a").random()
-    other = seeds.random("b")
-    for _ in range(100):
-        other.random()
-    assert seeds.random("a").random() == undisturbed
-
-
 def test_without_a_memory_it_does_not_matter_how_many_play_at_once(laboratory: Any, tmp_path: Path) -> None:
     one, some, all_ = (laboratory.play(tmp_path, samples=2, concurrency=count).folder for count in (1, 3, 100))
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from chat_server import Reply, chunks, completion, serving, tool_call
-from hypothesis import given
-from hypothesis import strategies as st
 from waiting import until
 
-from agentfw.boundary.secrets import MASK, Pieces, Secrets, strike
+from agentfw.boundary.secrets import MASK
 
 from .conftest import CLIENT, EARS, Gateway, Start, gateway_of, said
 
@@ -133,24 +130,3 @@ def test_what_is_being_streamed_is_on_disk_without_a_secret_that_came_in_pieces(
         text = until(lambda: next(lines) and " so on" in written() and written())
 
     assert f"The key is {MASK} and so on" in text
-
-
-@pytest.mark.slow
-@given(
-    secret=st.sampled_from([SECRET, "käse/brot & wein", 'a"b\\c\nd-e-f', "lower-already", "ABCDEF"]),
-    around=st.tuples(st.text("abS ", max_size=8), st.text("abS ", max_size=8)),
-    lower=st.booleans(),
-    cuts=st.lists(st.integers(0, 40), max_size=6),
-)
-def test_a_secret_is_struck_wherever_the_stream_is_cut(
-    secret: str, around: tuple[str, str], lower: bool, cuts: list[int]
-) -> None:
-    known, pieces = Secrets(), Pieces()
-    known.add(secret)
-    text = around[0] + (secret.lower() if lower else secret) + around[1]
-    places = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
-
-    told = [pieces.feed(text[start:end]) for start, end in pairwise(places)] + [pieces.end()]
-
-    assert "".join(told) == strike(text) == around[0] + MASK + around[1]
-    assert any(spelling.strike(text) != text for spelling in known.spellings)

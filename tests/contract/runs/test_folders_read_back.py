@@ -12,7 +12,7 @@ from command_line import Agentfw
 
 import agentfw as framework
 from agentfw import Episode
-from agentfw.runs import RunFolder, figure_text, figures_of, find_run, list_runs
+from agentfw.runs import RunFolder, figure_text, find_run, list_runs
 
 
 def read(path: Path) -> list[Any]:
@@ -69,13 +69,6 @@ def test_a_figure_is_the_mean_of_its_lines_in_the_table_the_notebook_the_report_
     assert page.count(title) == 3, "explained, among the figures, and as a column of the episodes"
     assert agentfw("view", run.name, "--bundle", "site").code == 0
     assert f">{title}</th>" in Path("site", "index.html").read_text("utf-8")
-
-
-def test_what_no_episode_has_measured_is_nowhere() -> None:
-    program = {"reward": 1.0, "utility": 1.0, "outcome": {}, "turns": 4, "tokens": 0, "usage": {"cost": 0.0}}
-
-    assert "answer_tokens" not in figures_of(program)
-    assert "cost" not in figures_of(program, averaged=False)
 
 
 def test_a_line_that_was_cut_short_is_set_aside_and_played_again(agentfw: Agentfw, run: Path) -> None:

@@ -77,7 +77,6 @@ def test_what_became_known_is_one_message_and_what_was_said_stays() -> None:
 
 
 def test_turns_share_the_messages_that_they_share() -> None:
-    """Each message is made once and kept once: that is what keeps prompts prefixes of each other."""
     policy = Scripted("a", "b", "c")
     episode = play(policy, Desk(1, 2))
     assert [turn.shown for turn in episode.turns] == [(0, 1), (0, 1, 2, 3), (0, 1, 2, 3, 4, 5)]

@@ -54,16 +54,13 @@ def only_run() -> Path:
     return found
 
 
+GROUPS = ("run", "guessing", "--policy", "hashing", "--episodes", "2", "--set", "samples=3")
+
+
 @pytest.mark.parametrize(
     "words",
-    [
-        ("run", "inbox", "--episodes", "2"),
-        ("run", "guessing", "--policy", "hashing", "--episodes", "3", "--memory", "scratch"),
-        ("run", "guessing", "--policy", "hashing", "--episodes", "2", "--set", "samples=3"),
-        ("run", "guessing", "--policy", "hashing", "--episodes", "2", "--tool", "./notes.py"),
-        TRAIN,
-    ],
-    ids=["inbox", "memory", "groups", "plugin of one file", "training"],
+    [(*GROUPS, "--memory", "scratch", "--tool", "./notes.py"), TRAIN],
+    ids=["groups with a memory and a tool of one file", "training"],
 )
 def test_a_run_that_was_copied_elsewhere_is_equal_when_it_is_played_again(
     agentfw: Agentfw, words: tuple[str, ...]
