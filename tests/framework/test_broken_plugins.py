@@ -153,9 +153,7 @@ def test_what_a_failed_plugin_offered_besides_says_why_it_is_gone(make_plugin: M
     assert isinstance(caught.value.__cause__, ValueError)
 
 
-def test_a_broken_plugin_from_a_folder_is_mended_there_and_never_fetched(
-    make_plugin: MakePlugin, site: Path, tmp_path: Path
-) -> None:
+def test_a_broken_plugin_from_a_folder_is_mended_there(make_plugin: MakePlugin, site: Path, tmp_path: Path) -> None:
     make_plugin(BROKEN, "raise ValueError('no')", name="broken")
     origin = {"url": tmp_path.as_uri(), "dir_info": {"editable": True}}
     (site / "agentfw_broken-1.0.0.dist-info" / "direct_url.json").write_text(json.dumps(origin), encoding="utf-8")

@@ -101,9 +101,7 @@ def test_an_episode_that_keeps_failing_is_left_out_and_counted(
     assert escape(error.message) in page
 
 
-def test_what_was_left_out_is_not_played_again_when_the_training_goes_on(
-    trainings: Any, failing: Any, tmp_path: Path
-) -> None:
+def test_what_was_left_out_is_not_played_again_at_resumption(trainings: Any, failing: Any, tmp_path: Path) -> None:
     of_a_group = ("00001-1", "00001-2")
     failing(lambda task: any_rollout(task) and task.id in of_a_group, DOWN, UsageError("no such mode"))
     stopped = trainings.create(tmp_path, retries=0, concurrency=1)
@@ -160,9 +158,7 @@ def test_a_judge_that_is_unreachable_leaves_a_group_out(
     assert folder.updates()[0]["rollouts"]["groups"] == 4
 
 
-def test_an_evaluation_is_complete_without_the_episodes_that_failed(
-    trainings: Any, failing: Any, tmp_path: Path
-) -> None:
+def test_an_evaluation_is_complete_without_failed_episodes(trainings: Any, failing: Any, tmp_path: Path) -> None:
     failing(lambda task: task.split == "validation" and task.index == 2)
 
     folder = trainings.train(tmp_path, updates=2).folder

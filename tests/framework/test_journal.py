@@ -82,7 +82,7 @@ def test_a_last_line_that_is_cut_at_any_byte_is_taken_out(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "rest", [b"\x00\x00\x00\x00", b"[1, 2]\n", b"nonsense\n", b"\xff\xfe\n", b"[" * 100_000], ids=lambda rest: rest[:4]
+    "rest", [b"\x00\x00\x00\x00", b"[1, 2]\n", b"\xff\xfe\n", b"[" * 100_000], ids=lambda rest: rest[:4]
 )
 def test_a_broken_end_of_any_kind_is_taken_out(path: Path, rest: bytes) -> None:
     write(path, RECORDS[:2])
@@ -151,9 +151,7 @@ def test_a_full_disk_leaves_the_journal_as_it_was(path: Path, disk: FullDisk) ->
     assert list(read_journal(path)) == RECORDS[:2]
 
 
-def test_a_flush_that_fails_fails_all_that_share_it_and_leaves_the_journal_as_it_was(
-    path: Path, disk: FullDisk
-) -> None:
+def test_a_flush_that_fails_fails_all_that_share_it_and_leaves_the_rest(path: Path, disk: FullDisk) -> None:
     async def commit() -> list[Any]:
         with Journal.open(path) as journal:
             found = await asyncio.gather(*map(journal.commit, [RECORDS[1]] * 5), return_exceptions=True)

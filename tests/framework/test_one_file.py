@@ -54,9 +54,7 @@ def played(folder: Path, **more: object) -> Run:
     return run
 
 
-def test_a_run_uses_a_policy_a_tool_and_a_reward_of_one_function_each_and_says_later_that_one_has_changed(
-    tmp_path: Path,
-) -> None:
+def test_a_run_uses_policy_tool_and_reward_of_one_function_each_and_says_which_changed(tmp_path: Path) -> None:
     run = played(tmp_path)
 
     episodes = list(run.folder.episodes())

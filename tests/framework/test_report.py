@@ -240,22 +240,10 @@ def test_charts_are_recoloured_in_the_dark() -> None:
 
 def test_columns_of_numbers_are_on_the_right_with_common_decimals_and_keys_to_sort_by() -> None:
     page = Page("t")
-    rows: list[list[str | float | Number | None]] = [
-        ["a", 0.5, Number(38, "0:38")],
-        ["b", 0.1234, Number(100, "1:40")],
-        ["c", None, None],
-    ]
-    page.table(["policy", "error", "time"], rows)
+    page.table(["policy", "error", "time"], [["a", 0.5, Number(38, "0:38")], ["b", 0.1234, None]])
 
     html = page.render()
 
-    for cell in (
-        '<td class="number" data-value="0.5">0.500</td>',
-        '<td class="number" data-value="0.1234">0.123</td>',
-        '<td class="number" data-value="100">1:40</td>',
-        '<td class="number">–</td>',
-        "<td>a</td>",
-        '<th scope="col"><button',
-        '<th scope="col" class="number"><button',
-    ):
-        assert cell in html
+    shown = re.findall(r'<td class="number"(?: data-value="(.*?)")?>(.*?)</td>', html)
+    assert shown == [("0.5", "0.500"), ("38", "0:38"), ("0.1234", "0.123"), ("", "–")]
+    assert html.count('class="number"><button') == 2

@@ -95,9 +95,7 @@ def test_a_language_model_learns_an_answer_from_a_teacher(laboratory: Any, tmp_p
 
 @pytest.mark.slow
 @pytest.mark.parametrize("steps", [1, pytest.param(2, marks=pytest.mark.nightly)])
-def test_sampler_and_learner_agree_at_the_temperature_of_the_rollouts(
-    laboratory: Any, tmp_path: Path, steps: int
-) -> None:
+def test_sampler_and_learner_agree_at_the_rollouts_temperature(laboratory: Any, tmp_path: Path, steps: int) -> None:
     """Rollouts at 0.4, evaluations at 0.6 and top_p 0.9: neither is mistaken for another model."""
     model = made(tmp_path / "model")
 

@@ -15,9 +15,10 @@ from typing import Any
 
 import httpx
 import pytest
+from serving_gateways import CLIENT, EARS, TOKENS, Gateway, Message, said, shared_session, user
 from waiting import until
 
-from .conftest import CLIENT, EARS, TOKENS, Gateway, Message, Places, Start, said, shared_session, user
+from .conftest import Places, Start
 
 OPTIONS = ("--policy", str(TOKENS), "--memory", str(EARS))
 
@@ -124,9 +125,7 @@ def test_what_was_said_before_the_model_broke_off_is_on_disk_when_the_client_is_
     assert [message.content for message in running.kept("tea").messages] == ["break"]
 
 
-def test_what_was_said_to_a_client_that_hung_up_is_on_disk_and_the_session_goes_on(
-    gateway: Start, tmp_path: Path
-) -> None:
+def test_what_was_said_to_who_hung_up_is_on_disk_and_the_session_goes_on(gateway: Start, tmp_path: Path) -> None:
     running = gateway()
     with listening(running, "tea", f"hold={tmp_path / 'never'}") as pieces:
         hear(pieces, "Heard: ")
@@ -157,9 +156,7 @@ def test_what_broke_off_at_one_gateway_is_known_to_the_other(gateway: Start, tmp
 
 
 @pytest.mark.slow
-def test_places_are_given_back_by_answers_that_end_break_hang_up_and_wait_in_vain(
-    gateway: Start, tmp_path: Path
-) -> None:
+def test_places_are_given_back_by_who_ends_breaks_hangs_up_or_waits_in_vain(gateway: Start, tmp_path: Path) -> None:
     """Two places. After all kinds of ends, two answers are given at once, and a third one waits."""
     running = gateway(limits={"concurrency": 2, "queue": 3, "queue_timeout": 0.3})
     held = tmp_path / "held"

@@ -12,22 +12,10 @@ from pathlib import Path
 
 import httpx
 import pytest
-from serving_gateways import begun, told
+from serving_gateways import CLIENT, EARS, TOKENS, Gateway, begun, said, shared_session, told
 from waiting import free_port, until
 
-from .conftest import (
-    CLIENT,
-    EARS,
-    TOKENS,
-    Gateway,
-    Start,
-    command,
-    crash,
-    never_alive_again,
-    said,
-    shared_session,
-    written_as_heard,
-)
+from .conftest import Start, command, crash, never_alive_again, written_as_heard
 
 resource = pytest.importorskip("resource", reason="limits are of another kind on Windows")
 pytest.importorskip("psycopg")
@@ -115,9 +103,7 @@ def test_a_gateway_goes_on_by_itself_when_a_full_disk_has_room_again(tmp_path: P
 
 
 @pytest.mark.slow
-def test_what_a_killed_gateway_was_told_is_heard_by_another(
-    killable: Start, gateway: Callable[..., Gateway], tmp_path: Path
-) -> None:
+def test_what_a_killed_gateway_was_told_is_heard_by_another(killable: Start, gateway: Start, tmp_path: Path) -> None:
     shared = str(tmp_path / "sessions.db")
     lost = killable("--policy", str(TOKENS), "--memory", str(EARS), "--sessions", shared)
     left = gateway("left", memories=[str(EARS)], limits={"shared": shared})
@@ -134,7 +120,7 @@ def test_what_a_killed_gateway_was_told_is_heard_by_another(
 
 @pytest.mark.slow
 def test_a_key_is_known_at_all_gateways_and_revoked_at_all(
-    gateway: Callable[..., Gateway], shared: str, agentfw: Callable[..., object]
+    gateway: Start, shared: str, agentfw: Callable[..., object]
 ) -> None:
     operator = ("operator" * 5,)
     a, b = (gateway(name, limits={"shared": shared, "keys": operator}) for name in "ab")
@@ -155,9 +141,7 @@ def test_a_key_is_known_at_all_gateways_and_revoked_at_all(
 
 
 @pytest.mark.slow
-def test_what_gateways_spend_is_counted_together(
-    gateway: Callable[..., Gateway], shared: str, agentfw: Callable[..., object]
-) -> None:
+def test_what_gateways_spend_is_counted_together(gateway: Start, shared: str, agentfw: Callable[..., object]) -> None:
     ledger = [f"hook.budget.ledger={shared}"]
     a, b = (gateway(name, limits={"shared": shared}, assignments=ledger) for name in "ab")
     for one in (a, b, a):
@@ -169,9 +153,7 @@ def test_what_gateways_spend_is_counted_together(
 
 
 @pytest.mark.slow
-def test_what_a_crash_of_the_database_may_have_taken_back_is_heard_again(
-    gateway: Callable[..., Gateway], postgres_database: Callable[[], str]
-) -> None:
+def test_what_a_crash_may_have_taken_back_is_heard_again(gateway: Start, postgres_database: Callable[[], str]) -> None:
     shared = postgres_database()
     running = gateway("one", memories=[str(EARS)], limits={"shared": shared})
     said(running.ask("tea", "I like tea.", user="ada"))
@@ -189,7 +171,7 @@ def test_what_a_crash_of_the_database_may_have_taken_back_is_heard_again(
 
 @pytest.mark.slow
 def test_what_waits_to_be_heard_waits_once_however_often_the_database_breaks(
-    gateway: Callable[..., Gateway], postgres_database: Callable[[], str], tmp_path: Path
+    gateway: Start, postgres_database: Callable[[], str], tmp_path: Path
 ) -> None:
     shared, go = postgres_database(), tmp_path / "go"
     running = gateway("one", memories=[str(EARS)], limits={"shared": shared})

@@ -11,11 +11,12 @@ from typing import Any
 import httpx
 import pytest
 from chat_server import Reply, chunks, completion, serving, tool_call
+from serving_gateways import CLIENT, EARS, Gateway, gateway_of, said
 from waiting import until
 
 from agentfw.boundary.secrets import MASK
 
-from .conftest import CLIENT, EARS, Gateway, Start, gateway_of, said
+from .conftest import Start
 
 SECRET = "Swordfish-Hunter2.example"
 """All of its letters are the same in a URL, in JSON and in HTML."""
@@ -44,8 +45,7 @@ def streamed(answer: httpx.Response) -> str:
     return "".join([*(delta.get("content") or "" for delta in deltas), *calls])
 
 
-@pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("tools", [[], [PAY]])
+@pytest.mark.parametrize(("tools", "stream"), [([], True), ([PAY], False), ([PAY], True)])
 def test_what_a_policy_says_is_without_secrets_in_texts_streams_and_calls(
     gateway: Start, tools: list[Any], stream: bool
 ) -> None:
@@ -62,14 +62,11 @@ def test_what_a_policy_says_is_without_secrets_in_texts_streams_and_calls(
     assert not leaks(running.request("GET", "/s/tea").text)
 
 
-@pytest.mark.parametrize("spelling", [SECRET, SECRET.lower()])
-def test_what_a_program_sends_is_without_secrets_for_the_model_the_memory_and_the_record(
-    gateway: Start, spelling: str
-) -> None:
+def test_what_a_program_sends_is_without_secrets_for_the_model_the_memory_and_the_record(gateway: Start) -> None:
     running = gateway(memories=[str(EARS)])
-    answer = running.ask("tea", f"My key is {spelling}, remember.", user="ada")
+    answer = running.ask("tea", f"My key is {SECRET.lower()}, remember.", user="ada")
     until(lambda: running.remembered("ada"))
-    running.post("/s/tea/feedback", {"value": "bad", "words": f"Not {spelling}!", "user": "ada"})
+    running.post("/s/tea/feedback", {"value": "bad", "words": f"Not {SECRET}!", "user": "ada"})
 
     assert MASK in said(answer)["content"], "the policy repeats what it was shown"
     assert running.remembered("ada") == [f"My key is {MASK}, remember."]

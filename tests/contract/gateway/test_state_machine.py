@@ -18,24 +18,13 @@ import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+from serving_gateways import EARS, TOKENS, Gateway, Message, gateway_of, killed_now, said, shared_session, user
 from waiting import until
 
 from agentfw import Episode, Turn
 from agentfw.runs import read_sessions
 
-from .conftest import (
-    EARS,
-    TOKENS,
-    Gateway,
-    Message,
-    command,
-    counts_ratings,
-    gateway_of,
-    killed_now,
-    said,
-    shared_session,
-    user,
-)
+from .conftest import command, counts_ratings
 
 USERS, MODELS = ("ada", "bob"), ("agentfw", "other")
 users, gateways, models = st.sampled_from(USERS), st.integers(0, 1), st.sampled_from(MODELS)

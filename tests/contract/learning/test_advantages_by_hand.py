@@ -249,9 +249,7 @@ def test_a_sum_of_tokens_needs_a_length() -> None:
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), 1e200])
 @pytest.mark.parametrize("name", [*NAMES, "empirical_bayes"])
-def test_a_reward_that_is_no_number_is_an_error_that_names_the_episode_and_changes_nothing(
-    name: str, bad: float
-) -> None:
+def test_a_reward_that_is_no_number_is_an_error_that_names_the_episode(name: str, bad: float) -> None:
     optimizer, group = chosen(name), make.rewarded([1.0, bad])
     optimizer.advantages([make.tracked([0.0, 0.0], [1.0, 3.0])])
     before = json.dumps(optimizer.state())

@@ -318,9 +318,7 @@ def test_the_same_question_is_asked_once_also_while_it_is_being_asked(tmp_path: 
     assert (judgement.scores, judgement.reasons[0][:6]) == ((1.0, 0.25), "number")
 
 
-def test_another_judge_another_rubric_another_attempt_and_what_attempts_answer_are_other_questions(
-    tmp_path: Path,
-) -> None:
+def test_another_judge_rubric_attempt_or_beginning_is_another_question(tmp_path: Path) -> None:
     judge = Judge(tea_is_best)
 
     def ask(

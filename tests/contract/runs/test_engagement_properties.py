@@ -56,9 +56,7 @@ def running_holds(events: Sequence[Event]) -> int:
 
 @pytest.mark.parametrize("interface", INTERFACES, ids=str)
 @given(PLANS, DECISIONS)
-def test_nothing_is_shown_before_it_happened_and_nothing_twice(
-    interface: Interface, plan: Plan, decisions: Decisions
-) -> None:
+def test_nothing_is_shown_before_it_happened_or_twice(interface: Interface, plan: Plan, decisions: Decisions) -> None:
     agent = scripted(decisions)
     engagement = Engagement(Planned(*plan), agent, interface, max_turns=60)
     episode = asyncio.run(engagement.run(Task(0, seed=7)))

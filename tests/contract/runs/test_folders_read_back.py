@@ -47,9 +47,7 @@ def test_episodes_are_read_as_they_were_written_whatever_the_run_is_called(run: 
 
 
 @pytest.mark.slow
-def test_a_figure_is_the_mean_of_its_lines_in_the_table_the_notebook_the_report_json_and_the_view(
-    agentfw: Agentfw, run: Path
-) -> None:
+def test_a_figure_is_the_mean_of_its_lines_in_table_notebook_report_json_and_view(agentfw: Agentfw, run: Path) -> None:
     lines = read(run / "metrics.jsonl")
     shown = agentfw("runs", "show", run.name, "--json").json
     loaded = framework.load(run.name)
@@ -69,20 +67,3 @@ def test_a_figure_is_the_mean_of_its_lines_in_the_table_the_notebook_the_report_
     assert page.count(title) == 3, "explained, among the figures, and as a column of the episodes"
     assert agentfw("view", run.name, "--bundle", "site").code == 0
     assert f">{title}</th>" in Path("site", "index.html").read_text("utf-8")
-
-
-def test_a_line_that_was_cut_short_is_set_aside_and_played_again(agentfw: Agentfw, run: Path) -> None:
-    whole = (run / "episodes.jsonl").read_bytes()
-    metrics = read(run / "metrics.jsonl")
-    (run / "summary.json").unlink()
-    (run / "episodes.jsonl").write_bytes(whole[:-40])
-    lines = (run / "metrics.jsonl").read_bytes().splitlines(keepends=True)
-    cut = json.loads(whole.splitlines()[-1])["task"]["index"]
-    (run / "metrics.jsonl").write_bytes(b"".join(one for one in lines if f"0000{cut}-0".encode() not in one))
-
-    resumed = agentfw("runs", "resume", run.name)
-
-    assert resumed.code == 0, resumed.err
-    assert (run / "episodes.jsonl").read_bytes() == whole
-    assert sorted(line["episode"] for line in read(run / "metrics.jsonl")) == sorted(one["episode"] for one in metrics)
-    assert list(run.glob("*.torn"))

@@ -205,9 +205,7 @@ def test_scores_of_different_places_are_no_doubles() -> None:
     assert "two scores" in wrong_scores([*scores, replace(scores[3], value=2.0)], [episode])
 
 
-def test_a_reward_model_gets_host_and_folder_and_what_does_not_count_is_seen_and_makes_no_reward(
-    host: Host, tmp_path: Path
-) -> None:
+def test_a_reward_model_gets_host_and_folder_and_what_does_not_count_is_seen(host: Host, tmp_path: Path) -> None:
     summary = run(host, tmp_path, rewards=[{"name": "noting", "weight": 3}], episodes=2, samples=2)
     made = host.create("reward", "noting", {})
 

@@ -38,9 +38,7 @@ def test_one_episode_is_enough_and_rounds_make_the_curve(laboratory: Any, tmp_pa
 
 
 @pytest.mark.slow
-def test_without_rounds_the_episodes_make_the_curve_of_the_headline_or_of_the_utility(
-    laboratory: Any, tmp_path: Path
-) -> None:
+def test_without_rounds_the_episodes_make_the_curve_of_headline_or_utility(laboratory: Any, tmp_path: Path) -> None:
     folder = laboratory.play(tmp_path, environment="inbox", policy="scripted").folder
 
     page = report(folder)

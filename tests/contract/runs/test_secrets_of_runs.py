@@ -168,9 +168,7 @@ def test_a_setting_that_is_named_like_a_secret_is_one_in_what_is_recalled_and_in
 
 
 @pytest.mark.slow
-def test_a_key_of_the_environment_is_struck_from_what_a_tool_of_one_file_says(
-    leaky: Leaky, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_of_the_environment_is_struck_from_a_tools_answer(leaky: Leaky, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORECAST_KEY", KEY)
     Path("answers.py").write_text(FORECAST)
 

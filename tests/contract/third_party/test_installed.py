@@ -75,7 +75,8 @@ class Installed:
         return self.run("agentfw", *words, expect=expect)
 
     def pip(self, verb: str, *requirements: str) -> None:
-        offline = ("--no-index", "--find-links", str(self.wheels)) if verb == "install" else ("--yes",)
+        install = ("--no-index", "--no-compile", "--find-links", str(self.wheels))
+        offline = install if verb == "install" else ("--yes",)
         self.run("python", "-m", "pip", "--disable-pip-version-check", verb, "--quiet", *offline, *requirements)
 
     def components(self) -> dict[str, dict[str, Any]]:
@@ -149,7 +150,7 @@ def test_a_plugin_is_installed_listed_used_and_removed(installed: Installed) -> 
     assert json.loads(shown.stdout)
     about = json.loads((installed.only_run() / "run.json").read_text("utf-8"))
     assert f"agentfw-postcards=={VERSIONS['agentfw-postcards']}" in about["plugins"].values()
-    cards = list(installed.work.glob("runs/*/postcards/*/*.json"))
+    cards = installed.agentfw("postcards").stdout.splitlines()
     assert len(cards) == 2, "the memory learned one card from each episode"
     report = json.loads(installed.agentfw("plugins", "check", "agentfw-postcards", "--json").stdout)
     assert {row["component"] for row in report if row["passed"]} == {"postcards", "stamp"}
@@ -164,16 +165,6 @@ def test_a_plugin_is_installed_listed_used_and_removed(installed: Installed) -> 
 
     installed.pip("install", "agentfw-postcards")
     assert "postcards" in installed.components()
-
-
-def test_a_plugin_brings_a_command(installed: Installed) -> None:
-    assert "ledger" in installed.agentfw("--help").stdout
-
-    installed.agentfw("run", "inbox", "--episodes", "2", "--tracker", "ledger", "--runs", "runs")
-    shown = [json.loads(line) for line in installed.agentfw("ledger").stdout.splitlines()]
-
-    assert {row["run"] for row in shown} == {installed.only_run().name}
-    assert "utility" in {row["metric"] for row in shown}
 
 
 def test_an_extra_that_is_missing_is_named_before_any_work(installed: Installed) -> None:
@@ -197,19 +188,7 @@ def test_a_store_of_the_skill_graph_is_found_by_its_scheme(installed: Installed)
     assert (installed.work / "skills.duckdb").is_file()
 
 
-def test_a_plugin_for_a_newer_agentfw_is_refused_and_the_others_go_on(installed: Installed) -> None:
-    others = installed.agentfw("run", "inbox", "--episodes", "1", "--runs", "runs")
-    selected = installed.agentfw("run", "inbox", "--tool", "weekday", "--runs", "runs", expect=3)
-
-    told = "plugin weekday of agentfw-weekday 5.0.0 is written for plugin API 3, and this agentfw supports 1"
-    for answer in (others, selected):
-        assert told in " ".join(answer.stderr.split())
-    assert "pip install --upgrade agentfw" in selected.stderr
-
-
-def test_the_packages_of_the_tutorials_are_installed_and_work_together(
-    installed: Installed, tutorials: list[Path]
-) -> None:
+def test_the_packages_of_the_tutorials_work_together(installed: Installed, tutorials: list[Path]) -> None:
     names = [project(folder)["name"] for folder in tutorials]
     installed.pip("install", *names)
     chosen = ("--policy", "garden-lazy", "--reward", "garden-thrift", "--memory", "cards")

@@ -168,9 +168,7 @@ def test_a_bundle_has_the_same_pages(runs: Path, url: str, agentfw: Callable[...
     assert len(records) == 3
 
 
-def test_a_program_reads_an_outline_and_then_any_part_within_its_budget(
-    runs: Path, agentfw: Callable[..., Any]
-) -> None:
+def test_a_program_reads_an_outline_and_any_part_within_its_budget(runs: Path, agentfw: Callable[..., Any]) -> None:
     def part(address: str, tokens: int = 2000) -> dict[str, Any]:
         found: dict[str, Any] = agentfw("view", "--text", address, "--runs", str(runs), "--tokens", str(tokens))
         assert len(json.dumps(found)) < 1500 + 5 * tokens

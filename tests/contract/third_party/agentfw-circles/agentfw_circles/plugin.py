@@ -1,20 +1,11 @@
-"""Registers the reward model, and says which extra it needs."""
+"""Registers a reward model that needs an extra. Nobody here has it, so the reward model is never made."""
 
 from __future__ import annotations
 
 from agentfw import Component, hookimpl
 
-AGENTFW_PLUGIN_API = 1
-
 
 @hookimpl
 def agentfw_reward_models() -> list[Component]:
-    return [
-        Component(
-            "circles",
-            "agentfw_circles.circles:Circles",
-            "The share of actions that lead on instead of back",
-            extra="graphs",
-            needs=("networkx",),
-        )
-    ]
+    summary = "The share of actions that lead on instead of back"
+    return [Component("circles", "agentfw_circles.circles:Circles", summary, extra="graphs", needs=("networkx",))]

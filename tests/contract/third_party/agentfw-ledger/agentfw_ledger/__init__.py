@@ -1,1 +1,0 @@
-"""A tracker that keeps the results of all runs in one file, and a command that shows them."""

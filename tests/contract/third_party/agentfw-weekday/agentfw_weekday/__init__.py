@@ -1,1 +1,0 @@
-"""A tool that tells the weekday of a date, for the agentfw after next."""
