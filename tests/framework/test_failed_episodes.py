@@ -15,7 +15,6 @@ import pytest
 
 from agentfw.errors import AgentfwError, EndpointError, RequestRefusedError, UsageError
 from agentfw.runs import play
-from agentfw.runs.records.play_records import reasons
 from agentfw.runs.results.run_report import write_report
 from agentfw.scores import Score
 
@@ -78,10 +77,7 @@ def test_a_server_that_is_down_for_a_moment_changes_nothing(trainings: Any, fail
     assert stopped.folder.failed() == []
 
 
-@pytest.mark.parametrize(
-    ("error", "tries"),
-    [(DOWN, 3), (RequestRefusedError("the server refuses this text"), 1)],
-)
+@pytest.mark.parametrize(("error", "tries"), [(DOWN, 3), (RequestRefusedError("the server refuses this text"), 1)])
 def test_an_episode_that_keeps_failing_is_left_out_and_counted(
     error: AgentfwError, tries: int, trainings: Any, failing: Any, tmp_path: Path
 ) -> None:
@@ -117,7 +113,8 @@ def test_what_was_left_out_is_not_played_again_at_resumption(trainings: Any, fai
 
 def test_a_run_stops_when_too_many_fail_and_says_why(trainings: Any, failing: Any, tmp_path: Path) -> None:
     training = trainings.create(tmp_path, retries=0, max_failed=0.25)
-    failing(any_rollout, DOWN, AgentfwError("episode 17 is too long", fix="shorten it"))
+    errors = [AgentfwError(f"episode {number} is too long", fix="shorten it") for number in (17, 18)]
+    failing(any_rollout, DOWN, errors[0], DOWN, errors[1])
 
     with pytest.raises(AgentfwError) as caught:
         asyncio.run(training.execute())
@@ -126,14 +123,6 @@ def test_a_run_stops_when_too_many_fail_and_says_why(trainings: Any, failing: An
     for reason in ("the server answers 503", "episode 17 is too long"):
         assert re.search(rf"2 x policy \"biased\" of \S+ \S+ failed in generate\(\): {reason}", str(caught.value))
     assert caught.value.fix == "shorten it"
-
-
-def test_reasons_that_differ_in_numbers_are_counted_together() -> None:
-    lines = [{"reason": f"task {number}: the prompt has {number * 7} tokens"} for number in range(3)]
-
-    found = reasons([{"reason": "no answer"}, *lines])
-
-    assert found == {"task 0: the prompt has 0 tokens": 3, "no answer": 1}
 
 
 def test_a_judge_that_is_unreachable_leaves_a_group_out(

@@ -65,7 +65,6 @@ class Speechless(Exception):
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (SystemExit(0), "SystemExit: 0"),
         (asyncio.CancelledError(), "it was cancelled from inside"),
         (TimeoutError("of its own"), "TimeoutError: of its own"),
         (Speechless(), "Speechless: its text can't be shown, RuntimeError"),

@@ -18,7 +18,7 @@ import agentfw_memory
 import agentfw_rewardmodels
 from agentfw.errors import PluginError, SettingsError, UnknownNameError
 from agentfw.host import Host, HostOptions
-from agentfw.host.project import Pin, ProjectFile, find_project, read_project
+from agentfw.host.project import Pin, ProjectFile, read_project
 
 MakePlugin = Callable[..., str]
 
@@ -96,13 +96,7 @@ def test_a_blocked_plugin_is_never_imported(make_plugin: MakePlugin, name: str) 
 
 
 @pytest.mark.parametrize(
-    ("variable", "active"),
-    [
-        ("all", []),
-        ("dice", ["noisy"]),
-        ("agentfw-dice, noisy", []),
-        ("0", ["dice", "noisy"]),
-    ],
+    ("variable", "active"), [("all", []), ("dice", ["noisy"]), ("agentfw-dice, noisy", []), ("0", ["dice", "noisy"])]
 )
 def test_the_environment_can_disable_all_but_agentfws_own(
     make_plugin: MakePlugin, site: Path, monkeypatch: pytest.MonkeyPatch, variable: str, active: list[str]
@@ -233,24 +227,6 @@ def test_everything_it_can_say(tmp_path: Path) -> None:
     assert read_project(write(tmp_path, "[plugins]\nallow = []\n")).allow == (), "an empty list is not no list"
 
 
-def test_the_nearest_file_upwards_holds(tmp_path: Path) -> None:
-    write(tmp_path, 'runs = "outer"')
-    write(tmp_path / "a", 'runs = "inner"')
-    (tmp_path / "a" / "b").mkdir()
-
-    project = find_project(tmp_path / "a" / "b")
-
-    assert project is not None
-    assert project.runs == tmp_path / "a" / "inner"
-
-
-def test_every_unknown_key_is_named_with_the_nearest(tmp_path: Path) -> None:
-    message = complaint(tmp_path, 'defualt = "x"\n[plugins]\nalow = []\n')
-
-    assert 'defualt: no such key; did you mean "default"?' in message
-    assert 'plugins.alow: no such key; did you mean "plugins.allow"?' in message
-
-
 @pytest.mark.parametrize("pin", ['"dice"', '"dice>=1.0"', '"dice==1.*"', '"==1.0"', "7", '"dice==1.0", "dice==2.0"'])
 def test_a_pin_names_one_exact_version(tmp_path: Path, pin: str) -> None:
     assert "plugins.allow" in complaint(tmp_path, f"[plugins]\nallow = [{pin}]\n")
@@ -261,6 +237,8 @@ def test_a_pin_names_one_exact_version(tmp_path: Path, pin: str) -> None:
     [
         ('[plugins]\nallow = "dice==1.0"', "must be"),
         ('default = ""', "must be"),
+        ('defualt = "x"\n', 'defualt: no such key; did you mean "default"?'),
+        ("[plugins]\nalow = []\n", 'plugins.alow: no such key; did you mean "plugins.allow"?'),
         ('[plugins]\nallow = []\nruns = "here"\n', 'plugins.runs: no such key; write "runs" above [plugins]'),
         ('runs = "here"\ndefault = \n', "line 2"),
         (b'runs = "\xff"', "UTF-8"),

@@ -56,9 +56,7 @@ def test_each_line_is_named_with_its_last_value_and_a_point_tells_its_value_and_
 
 
 @pytest.mark.parametrize(
-    "values",
-    [[], [math.nan, math.inf], [7], [0, 0, 0], [1e300, -1e300, 1e308], [1e16, 1e16 + 2], [5e-324, 0]],
-    ids=str,
+    "values", [[], [math.nan, math.inf], [7], [0, 0, 0], [1e300, -1e300, 1e308], [1e16, 1e16 + 2], [5e-324, 0]], ids=str
 )
 def test_any_numbers_make_a_picture(values: list[float]) -> None:
     for width in (340, 880):

@@ -93,7 +93,6 @@ def reopened(run: Run, host: Host) -> OddSettings:
 
 
 GIVEN: dict[str, dict[str, Any]] = {
-    "nothing": {},
     "plain": {"percent": 2, "class": 3.5, "color": "blue", "server": {"address": "elsewhere"}},
     "odd": {
         "limit": float("inf"),

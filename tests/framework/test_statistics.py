@@ -14,9 +14,8 @@ from agentfw.report.statistics import Interval, bootstrap, bootstrap_ratio, pair
 REPETITIONS = 500
 
 
-@pytest.mark.parametrize("count", [10, 100])
-def test_a_95_interval_holds_the_true_mean_95_times_in_100(count: int) -> None:
-    intervals = [bootstrap(np.random.default_rng(seed).normal(3, 2, count)) for seed in range(REPETITIONS)]
+def test_a_95_interval_holds_the_true_mean_95_times_in_100() -> None:
+    intervals = [bootstrap(np.random.default_rng(seed).normal(3, 2, 10)) for seed in range(REPETITIONS)]
 
     assert 0.92 <= sum(each.low <= 3 <= each.high for each in intervals) / REPETITIONS <= 0.98
 

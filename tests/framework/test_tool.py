@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import threading
 import time
 import warnings
@@ -12,7 +11,7 @@ from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentfw.errors import InterventionRefused
@@ -157,12 +156,6 @@ def test_what_may_be_left_out_has_a_plain_type_and_none_is_understood() -> None:
     assert spec.check({"words": None}) == spec.check({}) == {"words": None, "most": None}
 
 
-@pytest.mark.parametrize("value", [math.nan, -math.inf, "nan", "inf", 10**400], ids=lambda value: str(value)[:5])
-def test_a_number_is_finite(value: object) -> None:
-    with pytest.raises(InterventionRefused):
-        BOOK.check({"room": "Nile", "hours": value})
-
-
 def test_parameters_may_be_called_anything() -> None:
     """Also what a pydantic model has as methods (json, copy, schema), and with an underscore first."""
 
@@ -205,7 +198,7 @@ JSON = st.recursive(
 )
 
 
-@pytest.mark.slow
+@settings(max_examples=40)
 @given(st.dictionaries(st.one_of(st.sampled_from(["room", "people", "hours"]), st.text()), JSON, max_size=5))
 def test_no_arguments_whatsoever_crash_anything(arguments: dict[str, Any]) -> None:
     with suppress(InterventionRefused):

@@ -14,13 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentfw.episode import Task
-from agentfw.errors import (
-    AgentfwError,
-    PluginError,
-    SettingsError,
-    UnknownNameError,
-    UsageError,
-)
+from agentfw.errors import AgentfwError, PluginError, SettingsError, UnknownNameError, UsageError
 from agentfw.runs.execution import Curriculum, QueryCurriculum
 from agentfw.runs.learning.update import finite
 from agentfw.runs.records.play_records import State

@@ -39,40 +39,27 @@ def waits(gateway: Gateway) -> None:
 
 
 @pytest.mark.slow
-def test_a_session_in_use_stays_while_others_wait_or_stop(gateways: list[Gateway], shared: str, tmp_path: Path) -> None:
+def test_a_session_stays_until_its_last_request_is_answered_while_others_wait_or_stop(
+    gateways: list[Gateway], shared: str, tmp_path: Path
+) -> None:
     a, b, c = gateways
-    first, question = said(b.ask("tea", "hello")), f"hold={tmp_path / 'go'}"
-    with ThreadPoolExecutor(1) as threads:
-        slow = threads.submit(a.ask, "tea", question)
-        until(lambda: is_answering(a))
+    first, go = said(b.ask("tea", "hello")), [tmp_path / "go-1", tmp_path / "go-2"]
+    with ThreadPoolExecutor(2) as threads:
+        one, other = (threads.submit(a.ask, "tea", f"hold={each}") for each in go)
+        until(lambda: is_answering(a, at_least=2))
         waits(b)
+        go[0].touch()
+        answered = [said(one.result())]
         waits(c)
         b.stop()
         until(lambda: not is_up(b))
         waits(c)
-        (tmp_path / "go").touch()
-        answered = said(slow.result())
+        go[1].touch()
+        answered.append(said(other.result()))
     last = said(c.ask("tea", "me"))
 
-    assert [turn.text for turn in shared_session(shared, "tea").turns] == [
-        one["content"] for one in (first, answered, last)
-    ]
-
-
-@pytest.mark.slow
-def test_a_session_stays_until_the_last_of_its_requests_is_answered(gateways: list[Gateway], tmp_path: Path) -> None:
-    a, b, _ = gateways
-    go = [tmp_path / "go-1", tmp_path / "go-2"]
-    with ThreadPoolExecutor(2) as threads:
-        one, other = (threads.submit(a.ask, "tea", f"hold={each}") for each in go)
-        until(lambda: is_answering(a, at_least=2))
-        go[0].touch()
-        said(one.result())
-        waits(b)
-        go[1].touch()
-        said(other.result())
-
-    assert said(b.ask("tea", "me"))
+    told = [turn.text for turn in shared_session(shared, "tea").turns]
+    assert told == [one["content"] for one in (first, *answered, last)]
 
 
 @pytest.mark.slow

@@ -180,10 +180,7 @@ def test_a_turn_earns_what_its_round_and_its_episode_earned() -> None:
     """
     one, other = make.episode(0, [1, 2]), make.episode(1, [1, 2])
     batch = [
-        [
-            Scored(one, (Score(one.id, "right", 2.0, round=1),), 2.0),
-            Scored(other, (Score(other.id, "done", 1.0),), 1.0),
-        ]
+        [Scored(one, (Score(one.id, "right", 2.0, round=1),), 2.0), Scored(other, (Score(other.id, "done", 1.0),), 1.0)]
     ]
 
     found = table(chosen("turnwise").advantages(batch))

@@ -108,12 +108,7 @@ def test_good_answers_get_one_weight_and_bad_ones_another() -> None:
         aggregation="sequence_mean",
         settings={"beta": 0.2},
     )
-    assert kto.metrics() == {
-        "answers_good": 1.0,
-        "answers_bad": 1.0,
-        "answers_left_out": 0.0,
-        "episodes_unrated": 1.0,
-    }
+    assert kto.metrics() == {"answers_good": 1.0, "answers_bad": 1.0, "answers_left_out": 0.0, "episodes_unrated": 1.0}
 
 
 @pytest.mark.parametrize("reward", [1.0, -1.0])

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentfw_rewardmodels import BadInputError, FileRefusedError, StorageError
@@ -148,7 +148,7 @@ def test_an_attempt_that_is_too_long_keeps_its_ends() -> None:
     assert len(content) < 2000
 
 
-@pytest.mark.slow
+@settings(max_examples=30)
 @given(st.lists(st.lists(st.dictionaries(WORDS, WORDS | st.floats()), max_size=3), min_size=1, max_size=4))
 def test_whatever_attempts_hold_makes_a_question(group: list[list[Message]]) -> None:
     question = make_question(group)

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from offering import offering
 
-from agentfw import Component, Environment, Policy, Run, World, action, hookimpl
+from agentfw import Environment, Policy, Run, World, action
 from agentfw.episode import Episode, Intervention, Task, Turn
 from agentfw.errors import PluginError
 from agentfw.host import Host
@@ -122,27 +123,16 @@ class Noting(RewardModel):
         return [*sure, *(Score(episode.id, "worth", 2.0) for episode in group)]
 
 
-class Plugin:
-    @hookimpl
-    def agentfw_environments(self) -> list[Component]:
-        return [Component(name, f"{__name__}:{name.title()}", "") for name in ("pond", "whitewashed")]
-
-    @hookimpl
-    def agentfw_policies(self) -> list[Component]:
-        return [Component("tampering", f"{__name__}:Tampering", "")]
-
-    @hookimpl
-    def agentfw_memories(self) -> list[Component]:
-        return [Component("forging", f"{__name__}:Forging", "")]
-
-    @hookimpl
-    def agentfw_reward_models(self) -> list[Component]:
-        return [Component(name, f"{__name__}:{name.title()}", "") for name in ("ruining", "odd", "noting")]
-
-
 @pytest.fixture
 def host() -> Host:
-    return fresh_host(Plugin())
+    return fresh_host(
+        offering(
+            environment={"pond": Pond, "whitewashed": Whitewashed},
+            policy={"tampering": Tampering},
+            memory={"forging": Forging},
+            reward={"ruining": Ruining, "odd": Odd, "noting": Noting},
+        )
+    )
 
 
 def run(host: Host, root: Path, environment: str = "pond", **more: Any) -> Summary:

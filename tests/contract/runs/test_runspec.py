@@ -182,12 +182,6 @@ def test_all_mistakes_are_told_at_once_with_the_keys_that_there_are() -> None:
     assert "settings of policy: temperature" in caught.value.fix
 
 
-def test_right_settings_come_back_as_the_model() -> None:
-    checked = validate(Strict, {"folder": "here", "sampler": {"top_k": 3}}, "policy")
-
-    assert checked == Strict(folder="here", sampler=Sampler(top_k=3))
-
-
 @pytest.mark.parametrize(
     ("text", "value"),
     [
@@ -282,11 +276,7 @@ def test_polling_looks_at_the_next_multiple_and_never_in_the_past(now: float, ev
 
 @pytest.mark.parametrize(
     ("text", "interface"),
-    [
-        ("Event-Driven", EventDriven()),
-        (" step-loop ", StepLoop()),
-        ("polling:1e-3", Polling(0.001)),
-    ],
+    [("Event-Driven", EventDriven()), (" step-loop ", StepLoop()), ("polling:1e-3", Polling(0.001))],
 )
 def test_interfaces_have_words(text: str, interface: Interface) -> None:
     assert parse_interface(text) == interface

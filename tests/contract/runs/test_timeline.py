@@ -104,24 +104,6 @@ def test_open_ended_work_lasts_until_it_is_completed() -> None:
     assert (work.spent, finished) == (3, [3])
 
 
-def test_a_clock_that_never_ends_gives_way_to_others() -> None:
-    line = Timeline()
-
-    def tick() -> None:
-        line.after(1, tick)
-
-    async def interrupted() -> None:
-        running = asyncio.create_task(line.run())
-        await asyncio.sleep(0)
-        running.cancel()
-        await running
-
-    tick()
-    with pytest.raises(asyncio.CancelledError):
-        asyncio.run(interrupted())
-    assert line.now > 0
-
-
 def test_an_agent_between_the_events_of_one_instant_does_not_hide_that_it_never_ends() -> None:
     line = Timeline(max_events_per_instant=500)
 

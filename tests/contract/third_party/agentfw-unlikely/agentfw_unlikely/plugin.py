@@ -11,8 +11,6 @@ AGENTFW_PLUGIN_API = 1
 def agentfw_optimizers() -> list[Component]:
     return [
         Component(
-            "unlikely",
-            "agentfw_unlikely.optimizer:Unlikely",
-            "Likelihood of good answers, unlikelihood of bad ones",
+            "unlikely", "agentfw_unlikely.optimizer:Unlikely", "Likelihood of good answers, unlikelihood of bad ones"
         )
     ]
