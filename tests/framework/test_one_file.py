@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from agentfw.errors import PluginError, UsageError
+from agentfw.errors import PluginError
 from agentfw.host import Host, HostOptions
 from agentfw.host.project import find_project
 from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import parse_spec
 from agentfw.runs.spec.values import apply_assignments, read_spec
-from agentfw.scaffold import scaffold_file
 from agentfw.testing import fresh_host
 from agentfw.tool import Toolbox
 
@@ -120,12 +119,3 @@ def test_in_a_spec_the_path_is_relative_to_its_file(tmp_path: Path, monkeypatch:
 
     assert spec.policy.name == str(tmp_path / "ask.py")
     assert [tool.name for tool in spec.tools] == [str(tmp_path / "tools" / "weather.py"), "mcp"]
-
-
-def test_a_file_without_a_component_grows_into_nothing(tmp_path: Path) -> None:
-    path = Path(written(tmp_path, "empty.py", "NUMBER = 3\n"))
-
-    with pytest.raises(UsageError, match="has no component"):
-        scaffold_file(path, "agentfw-empty", tmp_path, host=fresh_host())
-
-    assert not (tmp_path / "agentfw-empty").exists()

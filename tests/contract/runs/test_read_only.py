@@ -16,7 +16,7 @@ import pytest
 from offering import offering
 
 from agentfw import Environment, Policy, Run, World, action
-from agentfw.episode import Episode, Intervention, Task, Turn
+from agentfw.episode import Episode, Event, Intervention, Message, Task, Turn
 from agentfw.errors import PluginError
 from agentfw.host import Host
 from agentfw.memory import Memory, Query, Recollection
@@ -193,6 +193,28 @@ def test_scores_of_different_places_are_no_doubles() -> None:
 
     assert wrong_scores(scores, [episode]) == ""
     assert "two scores" in wrong_scores([*scores, replace(scores[3], value=2.0)], [episode])
+
+
+def test_a_copy_shares_nothing_that_can_be_changed() -> None:
+    call = Intervention("feed", {"food": "rice"})
+    episode = Episode(
+        Task(0, 0),
+        outcome={"fed": 1.0},
+        events=[Event(0, "observation", "hungry", {"fish": ["koi"]})],
+        actions={"": [{"name": "feed", "parameters": {}}]},
+        messages=[Message("assistant", "", (call,))],
+        turns=[Turn(0, 0, 1, calls=(call,))],
+        profile={"about": "a pond"},
+    )
+    before = json.dumps(episode.to_record())
+
+    copied = episode.copied()
+    assert copied == episode
+    copied.actions[""][0]["parameters"]["more"] = 1
+    copied.profile.clear()
+    ruin(copied)
+
+    assert json.dumps(episode.to_record()) == before
 
 
 def test_a_reward_model_gets_host_and_folder_and_what_does_not_count_is_seen(host: Host, tmp_path: Path) -> None:

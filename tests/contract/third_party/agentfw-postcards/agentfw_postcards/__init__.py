@@ -1,1 +1,1 @@
-"""Postcards for agentfw: a memory that writes them and a tool that knows what they cost."""
+"""Postcards for agentfw: a memory that writes them, and a command that shows them."""

@@ -17,15 +17,3 @@ def agentfw_memories() -> list[Component]:
             settings="agentfw_postcards.postcards:PostcardsSettings",
         )
     ]
-
-
-@hookimpl
-def agentfw_tools() -> list[Component]:
-    return [
-        Component(
-            "stamp",
-            "agentfw_postcards.stamp:Stamp",
-            "Which stamps a postcard needs",
-            settings="agentfw_postcards.stamp:StampSettings",
-        )
-    ]

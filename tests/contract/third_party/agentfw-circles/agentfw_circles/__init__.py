@@ -1,1 +1,0 @@
-"""A reward model for agents that don't run in circles."""
