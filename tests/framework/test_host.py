@@ -251,7 +251,6 @@ def test_what_is_wrong_is_told(tmp_path: Path, text: str | bytes, words: str) ->
 # -- what an error says to install -------------------------------------------------------------------------------------
 
 
-MakePlugin = Callable[..., str]
 ELSEWHERE = (
     "install agentfw-tea from where agentfw-shop came from, or say where that is: plugins.package_index in agentfw.toml"
 )

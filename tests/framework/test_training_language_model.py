@@ -64,7 +64,7 @@ def turns_of(episodes: Iterable[Episode]) -> list[Turn]:
     return [turn for episode in episodes for turn in episode.turns]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_language_model_learns_an_answer_from_a_teacher(laboratory: Any, tmp_path: Path) -> None:
     """From random weights to a perfect answer."""
     model = made(tmp_path / "model")

@@ -7,20 +7,22 @@ weights of the adapter are the same.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentfw import Episode, Learner, Optimizer, Task, Turn
+from agentfw import Episode, Learner, Message, Optimizer, Task, Turn
 from agentfw.learner import Batch
-from agentfw.optimizer import Advantage, Loss
+from agentfw.optimizer import Advantage, Loss, Scored
 from agentfw.testing import fresh_host
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
+
+from agentfw_plugins.learners.losses import Figures, Terms, TokenLoss  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
@@ -315,3 +317,41 @@ def test_only_sampled_tokens_of_turns_with_an_advantage_are_learned(
     assert update.metrics["tokens_trained"] == 3 + 1 + 4, "the sampled ones of the first three turns"
     kept = Plain(small_model, adapter, Loss(), SAID[:3], "start")
     assert update.metrics["gradient_norm"] == pytest.approx(kept.train(1, rate=0.0)[1], rel=1e-3)
+
+
+class Unlikely(Optimizer):
+    """Likelihood of good answers, and unlikelihood (Welleck et al., 2019) of bad ones."""
+
+    def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
+        scored = [one for group in groups for one in group]
+        return [Advantage(one.episode.id, turn.index, one.reward) for one in scored for turn in one.episode.turns]
+
+    def loss(self) -> Loss:
+        return Loss(f"{__name__}:UnlikelyLoss", sampled=False, settings={"surest": 1e-6})
+
+
+class UnlikelyLoss(TokenLoss):
+    """`surest` is how near to 1 a probability may come before its unlikelihood stops growing."""
+
+    def policy_loss(self, terms: Terms, figures: Figures) -> Any:
+        unlikely = (1 - terms.logprobs.exp()).clamp(min=self.loss.settings["surest"]).log()
+        figures.add("unlikelihood", -unlikely.detach()[terms.advantages < 0])
+        good, bad = terms.advantages.clamp(min=0), (-terms.advantages).clamp(min=0)
+        return -(terms.weights * (good * terms.logprobs + bad * unlikely)).sum()
+
+
+def test_a_loss_of_ones_own_makes_good_answers_likelier_and_bad_ones_less_likely(
+    learner_of: Callable[..., Learner], tmp_path: Path
+) -> None:
+    learner, optimizer = learner_of("sft", learning_rate=1e-2), Unlikely()
+    groups = []
+    for number, (asked, answer, reward) in enumerate([("one", "green tea", 1.0), ("two", "black coffee", -1.0)]):
+        turns = [Turn(0, 0, 1, shown=(0,), text=answer)]
+        groups.append([Scored(Episode(Task(number, 7), messages=[Message("user", asked)], turns=turns), (), reward)])
+    episodes = [one.episode for group in groups for one in group]
+
+    batches = [Batch(episodes, optimizer.advantages(groups), optimizer.loss(), tmp_path / f"{n}") for n in range(6)]
+    first, *_, last = [update.metrics for update in map(learner.update, batches) if update is not None]
+
+    assert last["loss"] < first["loss"]
+    assert last["unlikelihood"] < first["unlikelihood"], "the bad answer is less likely than it was"

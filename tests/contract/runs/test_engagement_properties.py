@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from planned_worlds import INTERFACES, Planned, Ruled, kinds, play
 
@@ -106,6 +106,7 @@ def test_the_step_loop_shows_nothing_while_the_agent_is_held_and_polling_only_at
 
 
 @pytest.mark.parametrize("interface", INTERFACES, ids=str)
+@settings(max_examples=40)
 @given(PLANS, DECISIONS)
 def test_a_world_of_ticks_is_the_same_in_seconds(interface: Interface, plan: Plan, decisions: Decisions) -> None:
     ticks = play(Planned(*plan), scripted(decisions), interface, max_turns=60)
