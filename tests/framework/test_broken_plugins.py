@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
+from zipfile import ZipFile
 
 import pytest
 
@@ -154,6 +155,16 @@ def test_malformed_entry_points(make_plugin: MakePlugin, content: str | bytes) -
     with pytest.raises(PluginError, match=r"entry_points\.txt"):
         host.select_distribution(BROKEN)
     assert Host.load(HostOptions(blocked=(BROKEN,))).notes == []
+
+
+def test_malformed_entry_points_in_an_archive(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ZipFile(tmp_path / "broken.zip", "w") as archive:
+        archive.writestr("agentfw_broken-1.0.0.dist-info/METADATA", f"Name: {BROKEN}\nVersion: 1.0.0\n")
+        archive.writestr("agentfw_broken-1.0.0.dist-info/entry_points.txt", b"[agentfw]\n\xff = x\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "broken.zip"))
+
+    (note,) = Host.load().notes
+    assert "entry_points.txt is not UTF-8 text" in note
 
 
 def test_one_entry_point_name_in_two_distributions(make_plugin: MakePlugin) -> None:

@@ -55,6 +55,16 @@ def test_appending_answers_what_a_reader_will_find_and_what_is_no_json_leaves_no
     assert list(read_journal(path)) == [answer, RECORDS[1]]
 
 
+def test_nothing_is_written_through_a_link(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("half a line")
+    path.symlink_to(tmp_path / "precious")
+
+    with pytest.raises(StorageError, match="is a link"):
+        Journal.open(path)
+
+    assert (tmp_path / "precious").read_text() == "half a line"
+
+
 def test_a_last_line_that_is_cut_at_any_byte_is_taken_out(path: Path) -> None:
     write(path, RECORDS)
     whole = path.read_bytes()

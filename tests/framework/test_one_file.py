@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from agentfw.errors import PluginError
+from agentfw.errors import PluginError, UsageError
 from agentfw.host import Host, HostOptions
 from agentfw.host.project import find_project
 from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import parse_spec
 from agentfw.runs.spec.values import apply_assignments, read_spec
+from agentfw.scaffold import scaffold_file
 from agentfw.testing import fresh_host
 from agentfw.tool import Toolbox
 
@@ -107,6 +108,15 @@ def test_settings_and_weights_go_by_the_name_of_the_file(tmp_path: Path) -> None
     spec = parse_spec(apply_assignments(values, {"reward": {"brief": {"weight": 2}}}))
 
     assert (spec.rewards[0].label, spec.rewards[0].weight) == ("brief", 2)
+
+
+def test_a_file_without_a_component_grows_into_nothing(tmp_path: Path) -> None:
+    path = Path(written(tmp_path, "empty.py", "NUMBER = 3\n"))
+
+    with pytest.raises(UsageError, match="has no component"):
+        scaffold_file(path, "agentfw-empty", tmp_path, host=fresh_host())
+
+    assert not (tmp_path / "agentfw-empty").exists()
 
 
 def test_in_a_spec_the_path_is_relative_to_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

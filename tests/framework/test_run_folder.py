@@ -17,7 +17,7 @@ import pytest
 
 from agentfw.errors import RunFolderError, StorageError, UnknownNameError
 from agentfw.runs.records.folder import FORMAT, RunFolder, find_run, list_runs
-from agentfw.runs.records.package import changed_origins, digest_of_files, origin_of, place_of
+from agentfw.runs.records.package import changed_origins, digest_of_files, lock_of, origin_of, place_of
 
 ABOUT: dict[str, Any] = {
     "headline": "error",
@@ -213,6 +213,15 @@ def test_an_editable_plugin_has_its_commit_and_the_content_of_its_files(notes: P
     (line,) = changed_origins({"acme-notes": before}, {"acme-notes": after}, "in a", "in b")
     commit = before["commit"][:10]
     assert line == f"acme-notes has other files in a ({commit}) than in b ({commit}, changed), in one version"
+
+
+def test_pip_understands_the_lock_of_an_old_installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    metadata = tmp_path / "acme_tea-1.0-py3.11.egg-info"
+    metadata.mkdir()
+    (metadata / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: acme-tea\nVersion: 1.0\n", "utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    assert lock_of({"acme-tea": {}}).requirements(tmp_path) == ["acme-tea==1.0"]
 
 
 def test_dependencies_that_differ_are_told() -> None:

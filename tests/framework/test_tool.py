@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import threading
 import time
 import warnings
@@ -154,6 +155,12 @@ def test_what_may_be_left_out_has_a_plain_type_and_none_is_understood() -> None:
     kinds = spec.parameters["properties"]["most"]["anyOf"]
     assert [kind["type"] for kind in kinds] == ["integer", "string", "null"]
     assert spec.check({"words": None}) == spec.check({}) == {"words": None, "most": None}
+
+
+@pytest.mark.parametrize("value", [math.nan, -math.inf, "nan", "inf", 10**400], ids=lambda value: str(value)[:5])
+def test_a_number_is_finite(value: object) -> None:
+    with pytest.raises(InterventionRefused):
+        BOOK.check({"room": "Nile", "hours": value})
 
 
 def test_parameters_may_be_called_anything() -> None:
