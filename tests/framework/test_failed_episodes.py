@@ -125,9 +125,7 @@ def test_a_run_stops_when_too_many_fail_and_says_why(trainings: Any, failing: An
     assert caught.value.fix == "shorten it"
 
 
-def test_a_judge_that_is_unreachable_leaves_a_group_out(
-    trainings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_judge_that_is_down_drops_a_group(trainings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rewards = importlib.import_module("agentfw_laboratory.rewards")
     score = rewards.Varied.score
     asked: list[str] = []

@@ -43,9 +43,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_written_component_keeps_its_contract(
-    kind: str, packages: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_scaffold_keeps_its_contract(kind: str, packages: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(packages[kind]))
     module = f"{packages[kind].name.replace('-', '_')}.plugin"
     host = fresh_host(module)

@@ -72,9 +72,7 @@ def from_base(bandit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("from_base")
-def test_the_policy_plays_while_the_learner_is_loaded(
-    trainings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_plays_while_the_learner_is_loaded(trainings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plays = threading.Event()
     open_ = RemoteLearner.open
 

@@ -167,9 +167,7 @@ def test_a_sampler_without_the_four_bits_that_are_trained_is_an_error_unless_it_
 
 
 @pytest.mark.slow
-def test_logprobs_that_are_recorded_wrongly_are_an_error(
-    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wrongly_kept_logprobs_are_an_error(laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The policy answers the probe correctly. What it records of its own samples is of another temperature."""
     from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy
 

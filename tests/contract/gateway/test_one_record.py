@@ -119,9 +119,7 @@ def test_what_a_killed_gateway_was_told_is_heard_by_another(killable: Start, gat
 
 
 @pytest.mark.slow
-def test_a_key_is_known_at_all_gateways_and_revoked_at_all(
-    gateway: Start, shared: str, agentfw: Callable[..., object]
-) -> None:
+def test_keys_hold_and_are_revoked_at_all_gateways(gateway: Start, shared: str, agentfw: Callable[..., object]) -> None:
     operator = ("operator" * 5,)
     a, b = (gateway(name, limits={"shared": shared, "keys": operator}) for name in "ab")
     secret = command("serve", "keys", "add", "ada", "--sessions", shared, "--per-minute", "3")["key"]

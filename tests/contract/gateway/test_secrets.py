@@ -46,9 +46,7 @@ def streamed(answer: httpx.Response) -> str:
 
 
 @pytest.mark.parametrize(("tools", "stream"), [([], True), ([PAY], False), ([PAY], True)])
-def test_what_a_policy_says_is_without_secrets_in_texts_streams_and_calls(
-    gateway: Start, tools: list[Any], stream: bool
-) -> None:
+def test_policies_say_no_secrets_in_texts_streams_or_calls(gateway: Start, tools: list[Any], stream: bool) -> None:
     running = gateway()
     answer = running.ask("tea", "leak=SHOP_API_KEY", stream=stream, tools=tools)
     text = streamed(answer) if stream else json.dumps(answer.json()["choices"][0]["message"])

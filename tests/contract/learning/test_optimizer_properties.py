@@ -83,9 +83,7 @@ def test_no_history_gives_an_advantage_beyond_the_bound(
     st.floats(0.5, 100),
     st.floats(-100, 100),
 )
-def test_a_users_scale_and_centre_leave_personal_advantages_alone(
-    batches: list[list[float]], scale: float, centre: float
-) -> None:
+def test_scale_and_centre_change_no_personal_advantage(batches: list[list[float]], scale: float, centre: float) -> None:
     """A user who says 60 to 80 where another says 0.3 to 0.4 teaches the same, once there is a history."""
     wide = [0.0, 0.3, 0.7, 1.0]
     settings = {"base_weight": 0.0, "personal_weight": 1.0, "warm_up": 3}

@@ -240,9 +240,7 @@ def test_notes_in_the_view_are_hints(
 
 
 @pytest.mark.parametrize(("optimizer", "needed"), [("dpo", "corrected ones"), ("hint", "said in words")])
-def test_a_recording_without_pairs_or_words_is_refused_with_what_it_lacks(
-    trained_on: TrainedOn, optimizer: str, needed: str
-) -> None:
+def test_a_recording_is_refused_with_what_it_lacks(trained_on: TrainedOn, optimizer: str, needed: str) -> None:
     with pytest.raises(AssertionError) as caught:
         trained_on(optimizer, {"disliked": rated(-1.0)})
 

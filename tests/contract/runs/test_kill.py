@@ -205,9 +205,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", str(folder)], check=True)
 
 
-def test_a_report_that_finds_no_room_costs_nothing_but_the_report_and_a_new_run_makes_no_folder(
-    agentfw: Agentfw, disk: Path
-) -> None:
+def test_a_report_without_room_costs_only_the_report_and_new_runs_make_no_folder(agentfw: Agentfw, disk: Path) -> None:
     """The run is done by then: its figures are told, and the report can be written later."""
     words = ("guessing", "--policy", "hashing", "--episodes", "8", "--set", "environment.rounds=2")
     assert agentfw("run", *words, "--runs", str(disk / "runs")).code == 0
