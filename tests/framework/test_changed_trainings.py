@@ -86,9 +86,7 @@ def test_a_training_that_is_done_or_stopped_may_be_given_more_updates_which_chan
     assert {score[5] for score in scores} == {3.0}, "a ramp that was at its end stays there"
 
 
-def test_what_was_changed_holds_for_the_next_time_and_the_first_settings_stay_readable(
-    trainings: Any, stopped: Run
-) -> None:
+def test_what_was_changed_holds_and_the_first_settings_stay_readable(trainings: Any, stopped: Run) -> None:
     changes = {"updates": 5, "deadline": 60, "learner": {}}
     Run.open(RunFolder.open(stopped.folder.path), trainings.host(), changes)
     assert RunFolder.open(stopped.folder.path).planned_updates == 4, "nothing changes before it is executed"

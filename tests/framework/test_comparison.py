@@ -36,9 +36,7 @@ def test_the_difference_is_that_of_shared_tasks_only(laboratory: Any, tmp_path: 
     assert row.differences[1].difference.estimate == pytest.approx(sum(by_hand) / 3)
 
 
-def test_tasks_that_share_a_seed_are_kept_apart(
-    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tasks_that_share_a_seed_stay_apart(laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A data set may give every task the same seed; none may get lost in the comparison."""
     from agentfw.episode import Task
 

@@ -143,9 +143,7 @@ class Kind:
             raise ValueError("odd")
 
 
-def test_a_hook_that_raises_at_a_record_stops_the_run_and_loses_nothing_and_the_record_says_what_a_hook_changed(
-    tmp_path: Path,
-) -> None:
+def test_a_hook_that_raises_at_a_record_loses_nothing_and_the_record_says_what_it_changed(tmp_path: Path) -> None:
     hook = Kind()
     host = fresh_host(hook, builtins=True)
     run = Run.create(parse_spec({"environment": "inbox", "policy": "scripted", "episodes": 2}), host, tmp_path)

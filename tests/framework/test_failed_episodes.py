@@ -15,7 +15,6 @@ import pytest
 
 from agentfw.errors import AgentfwError, EndpointError, RequestRefusedError, UsageError
 from agentfw.runs import play
-from agentfw.runs.records.play_records import reasons
 from agentfw.runs.results.run_report import write_report
 from agentfw.scores import Score
 
@@ -78,10 +77,7 @@ def test_a_server_that_is_down_for_a_moment_changes_nothing(trainings: Any, fail
     assert stopped.folder.failed() == []
 
 
-@pytest.mark.parametrize(
-    ("error", "tries"),
-    [(DOWN, 3), (RequestRefusedError("the server refuses this text"), 1)],
-)
+@pytest.mark.parametrize(("error", "tries"), [(DOWN, 3), (RequestRefusedError("the server refuses this text"), 1)])
 def test_an_episode_that_keeps_failing_is_left_out_and_counted(
     error: AgentfwError, tries: int, trainings: Any, failing: Any, tmp_path: Path
 ) -> None:
@@ -101,9 +97,7 @@ def test_an_episode_that_keeps_failing_is_left_out_and_counted(
     assert escape(error.message) in page
 
 
-def test_what_was_left_out_is_not_played_again_when_the_training_goes_on(
-    trainings: Any, failing: Any, tmp_path: Path
-) -> None:
+def test_what_was_left_out_is_not_played_again_at_resumption(trainings: Any, failing: Any, tmp_path: Path) -> None:
     of_a_group = ("00001-1", "00001-2")
     failing(lambda task: any_rollout(task) and task.id in of_a_group, DOWN, UsageError("no such mode"))
     stopped = trainings.create(tmp_path, retries=0, concurrency=1)
@@ -117,18 +111,10 @@ def test_what_was_left_out_is_not_played_again_when_the_training_goes_on(
     assert stopped.folder.summary()["failed"] == {DOWN.message: 1}
 
 
-def test_a_wrong_setting_that_shows_in_an_episode_is_not_an_episode_that_fails(
-    trainings: Any, failing: Any, tmp_path: Path
-) -> None:
-    failing(rollout("00001-2"), UsageError("no such mode", fix="choose another"))
-
-    with pytest.raises(UsageError, match="no such mode"):
-        trainings.train(tmp_path, max_failed=0.9)
-
-
 def test_a_run_stops_when_too_many_fail_and_says_why(trainings: Any, failing: Any, tmp_path: Path) -> None:
     training = trainings.create(tmp_path, retries=0, max_failed=0.25)
-    failing(any_rollout, DOWN, AgentfwError("episode 17 is too long", fix="shorten it"))
+    errors = [AgentfwError(f"episode {number} is too long", fix="shorten it") for number in (17, 18)]
+    failing(any_rollout, DOWN, errors[0], DOWN, errors[1])
 
     with pytest.raises(AgentfwError) as caught:
         asyncio.run(training.execute())
@@ -139,17 +125,7 @@ def test_a_run_stops_when_too_many_fail_and_says_why(trainings: Any, failing: An
     assert caught.value.fix == "shorten it"
 
 
-def test_reasons_that_differ_in_numbers_are_counted_together() -> None:
-    lines = [{"reason": f"task {number}: the prompt has {number * 7} tokens"} for number in range(3)]
-
-    found = reasons([{"reason": "no answer"}, *lines])
-
-    assert found == {"task 0: the prompt has 0 tokens": 3, "no answer": 1}
-
-
-def test_a_judge_that_is_unreachable_leaves_a_group_out(
-    trainings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_judge_that_is_down_drops_a_group(trainings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rewards = importlib.import_module("agentfw_laboratory.rewards")
     score = rewards.Varied.score
     asked: list[str] = []
@@ -169,9 +145,7 @@ def test_a_judge_that_is_unreachable_leaves_a_group_out(
     assert folder.updates()[0]["rollouts"]["groups"] == 4
 
 
-def test_an_evaluation_is_complete_without_the_episodes_that_failed(
-    trainings: Any, failing: Any, tmp_path: Path
-) -> None:
+def test_an_evaluation_is_complete_without_failed_episodes(trainings: Any, failing: Any, tmp_path: Path) -> None:
     failing(lambda task: task.split == "validation" and task.index == 2)
 
     folder = trainings.train(tmp_path, updates=2).folder

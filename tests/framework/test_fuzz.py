@@ -12,8 +12,6 @@ import random
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from agentfw.agent import Agent, Decision
 from agentfw.episode import Episode, Intervention, Task
@@ -127,14 +125,3 @@ def test_ten_thousand_damaged_outputs() -> None:
     # All of it must be there, or the damage is of the wrong kind to find anything.
     for fate in ("accepted", "refused", "failure", "plain text", "accepted+failure"):
         assert fates[fate] > 50, fates
-
-
-@pytest.fixture(scope="module")
-def desk() -> Desk:
-    return Desk(0)
-
-
-@settings(max_examples=25)
-@given(st.lists(st.one_of(st.text(), st.sampled_from(PIECES + OUTPUTS)), max_size=12))
-def test_any_text_at_all(desk: Desk, parts: list[str]) -> None:
-    check("".join(parts), desk)

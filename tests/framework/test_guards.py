@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 from offering import offering
 
-from agentfw import Environment
-from agentfw.boundary.crossing import GuardedEnvironment, GuardedMemory, GuardedPolicy, GuardedTool
+from agentfw.boundary.calls import KINDS_OF_CALLS
+from agentfw.boundary.crossing import GuardedEnvironment, GuardedMemory, GuardedPolicy, GuardedTool, MemoryThread
 from agentfw.boundary.guard import Guard
-from agentfw.episode import Task
+from agentfw.environment import Environment, World, action
+from agentfw.episode import Intervention, Task
 from agentfw.errors import AgentfwError, EndpointError, PluginError, SettingsError, TimelineError
 from agentfw.host import Host
 from agentfw.memory import Memory, Query, Recollection
-from agentfw.policy import Generation, Policy, Request
-from agentfw.testing import fresh_host
-from agentfw.tool import FunctionTool
+from agentfw.policy import Policy
+from agentfw.request import Action, Generation, Request
+from agentfw.runs.run import Run
+from agentfw.runs.spec.run_spec import parse_spec
+from agentfw.testing import check_component, fresh_host
+from agentfw.tool import FunctionTool, Tool, tool
 
 QUERY = Query("tea", Task(3, 7), limit=2)
 NAMED = 'memory "notes" of plugin 0'
@@ -59,7 +65,6 @@ class Speechless(Exception):
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (SystemExit(0), "SystemExit: 0"),
         (asyncio.CancelledError(), "it was cancelled from inside"),
         (TimeoutError("of its own"), "TimeoutError: of its own"),
         (Speechless(), "Speechless: its text can't be shown, RuntimeError"),
@@ -76,9 +81,7 @@ def test_what_a_component_raises_names_it(guard: Guard, error: BaseException, wo
 
 
 @pytest.mark.parametrize("kind", [SettingsError, TimelineError])
-def test_an_error_of_the_frameworks_stays_itself_and_names_the_component(
-    guard: Guard, kind: type[AgentfwError]
-) -> None:
+def test_an_error_of_the_framework_stays_itself_and_names_who(guard: Guard, kind: type[AgentfwError]) -> None:
     error = kind("the path is wrong", fix="set another")
 
     with pytest.raises(kind) as caught:
@@ -168,3 +171,120 @@ def test_what_a_tool_answers_has_no_secrets(host: Host) -> None:
     tool = GuardedTool(FunctionTool(look), host.guard("policy", "strict", 60.0))
 
     assert asyncio.run(tool.answer({})) == (True, "the door opens with **********")
+
+
+def test_a_memory_that_fails_where_an_episode_begins_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    class Fails(Memory):
+        def begin(self, task: Task) -> None:
+            raise ValueError("no such table")
+
+    thread = MemoryThread()
+    memory = thread.beside(Fails())
+
+    memory.begin(Task(0, 7))
+    asyncio.run(memory.close())
+    thread.close()
+
+    assert "no such table" in caplog.text
+
+
+# -- a coroutine where a value belongs ---------------------------------------------------------------------------------
+
+
+class NeverBegins(Environment):
+    """Feed the fish."""
+
+    async def begin(self, world: World, task: Task) -> None:  # type: ignore[override]
+        """Nobody waits for it."""
+
+
+class NeverFeeds(Environment):
+    """Feed the fish."""
+
+    def begin(self, world: World, task: Task) -> None:
+        world.observe("hungry")
+        world.after(5, world.finish)
+
+    @action
+    async def feed(self) -> None:
+        """Feed them."""
+
+
+class Feeding(Policy):
+    async def generate(self, request: Request) -> Generation:
+        return Generation(calls=(Intervention("feed"),) if request.moment and request.moment.observations else ())
+
+
+class Forgetful(Memory):
+    async def recall(self, query: Any) -> Any:
+        return []
+
+    async def begin(self, task: Task) -> None:  # type: ignore[override]
+        """Nobody waits for it."""
+
+
+WORLDS = {"never-begins": NeverBegins, "never-feeds": NeverFeeds}
+
+
+@pytest.mark.parametrize("environment", WORLDS)
+def test_a_world_that_would_never_begin_ends_the_run(tmp_path: Path, environment: str) -> None:
+    host = fresh_host(offering(environment=WORLDS, policy={"feeding": Feeding}))
+    spec = parse_spec({"environment": environment, "policy": "feeding", "episodes": 3})
+
+    with pytest.raises(PluginError, match=rf'"{environment}" of .* it returned a coroutine, which nobody awaits'):
+        asyncio.run(Run.create(spec, host, tmp_path).execute())
+
+
+@pytest.mark.parametrize(
+    ("kind", "factory", "words"),
+    [
+        ("environment", NeverBegins, "it defines begin() with `async def`, but it must be a plain function"),
+        ("environment", NeverFeeds, "it returned a coroutine, which nobody awaits"),
+        ("memory", Forgetful, "it defines begin() with `async def`, but it must be a plain function"),
+    ],
+)
+def test_the_check_finds_it_too(kind: str, factory: Callable[[], object], words: str) -> None:
+    results = check_component(kind, factory)
+
+    assert any(words in result.detail for result in results if not result.passed)
+
+
+def test_a_tool_answers_with_a_coroutine() -> None:
+    """One that a decorated function returns will do, and nothing else."""
+
+    class Sudden(Tool):
+        action = Action("sudden", "Answers at once", {})
+
+        def call(self, arguments: Any) -> Any:
+            return "now"
+
+    async def slow(city: str) -> str:
+        return f"rain in {city}"
+
+    def forecast(city: str) -> str:
+        """The weather."""
+        return slow(city)  # type: ignore[return-value]
+
+    with pytest.raises(PluginError, match=r"the tool sudden has a call\(\) that returns a str"):
+        asyncio.run(Sudden().answer({}))
+    assert asyncio.run(tool(forecast).answer({"city": "Paris"})) == (True, "rain in Paris")
+
+
+# -- the table of calls ------------------------------------------------------------------------------------------------
+
+
+NOT_CALLED = {
+    "environment": {"goal", "time_per_token"},  # by itself
+    "optimizer": {"forget"},  # when no run goes on
+    "learner": {"logprobs"},  # by `score`
+    "policy": {"priced", "beside"},  # arithmetic on its price; by a gateway that learns, inside the layers
+    "tool": {"call"},  # by `answer`
+}
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_CALLS)
+def test_every_method_of_a_kind_stands_in_the_table(kind: str) -> None:
+    table = KINDS_OF_CALLS[kind]
+    methods = {name for name, _ in inspect.getmembers(table.base, inspect.isfunction) if not name.startswith("_")}
+
+    assert methods - NOT_CALLED.get(kind, set()) == set(table.calls)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import agentfw
-from agentfw.errors import PluginError
+import agentfw.errors
+import agentfw_memory
+import agentfw_rewardmodels
+from agentfw.errors import PluginError, SettingsError, UnknownNameError
 from agentfw.host import Host, HostOptions
-from agentfw.host.project import Pin, ProjectFile
+from agentfw.host.project import Pin, ProjectFile, read_project
 
 MakePlugin = Callable[..., str]
 
@@ -91,13 +96,7 @@ def test_a_blocked_plugin_is_never_imported(make_plugin: MakePlugin, name: str) 
 
 
 @pytest.mark.parametrize(
-    ("variable", "active"),
-    [
-        ("all", []),
-        ("dice", ["noisy"]),
-        ("agentfw-dice, noisy", []),
-        ("0", ["dice", "noisy"]),
-    ],
+    ("variable", "active"), [("all", []), ("dice", ["noisy"]), ("agentfw-dice, noisy", []), ("0", ["dice", "noisy"])]
 )
 def test_the_environment_can_disable_all_but_agentfws_own(
     make_plugin: MakePlugin, site: Path, monkeypatch: pytest.MonkeyPatch, variable: str, active: list[str]
@@ -197,3 +196,134 @@ def test_the_names_at_the_top_are_few_and_there_and_each_is_in_a_guide() -> None
     assert len(agentfw.__all__) <= 38
     assert [name for name in agentfw.__all__ if getattr(agentfw, name) is None or name not in dir(agentfw)] == []
     assert [name for name in agentfw.__all__ if name[0] != "_" and not re.search(rf"\b{name}\b", guides)] == []
+
+
+# -- agentfw.toml ------------------------------------------------------------------------------------------------------
+
+
+def write(folder: Path, text: str | bytes) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "agentfw.toml"
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return file
+
+
+def complaint(folder: Path, text: str | bytes) -> str:
+    with pytest.raises(SettingsError) as caught:
+        read_project(write(folder, text))
+    assert caught.value.exit_code == 2
+    assert str(folder / "agentfw.toml") in caught.value.message
+    return caught.value.message
+
+
+def test_everything_it_can_say(tmp_path: Path) -> None:
+    text = 'default = "specs/mine.toml"\nruns = "results"\n[plugins]\nallow = ["Agentfw_Notes==1.2.0", "dice == 2.0"]\n'
+
+    project = read_project(write(tmp_path, text))
+
+    assert project.default == str(tmp_path / "specs" / "mine.toml")
+    assert project.runs == tmp_path / "results"
+    assert project.allow == (Pin("agentfw-notes", "1.2.0"), Pin("dice", "2.0"))
+    assert read_project(write(tmp_path, "[plugins]\nallow = []\n")).allow == (), "an empty list is not no list"
+
+
+@pytest.mark.parametrize("pin", ['"dice"', '"dice>=1.0"', '"dice==1.*"', '"==1.0"', "7", '"dice==1.0", "dice==2.0"'])
+def test_a_pin_names_one_exact_version(tmp_path: Path, pin: str) -> None:
+    assert "plugins.allow" in complaint(tmp_path, f"[plugins]\nallow = [{pin}]\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('[plugins]\nallow = "dice==1.0"', "must be"),
+        ('default = ""', "must be"),
+        ('defualt = "x"\n', 'defualt: no such key; did you mean "default"?'),
+        ("[plugins]\nalow = []\n", 'plugins.alow: no such key; did you mean "plugins.allow"?'),
+        ('[plugins]\nallow = []\nruns = "here"\n', 'plugins.runs: no such key; write "runs" above [plugins]'),
+        ('runs = "here"\ndefault = \n', "line 2"),
+        (b'runs = "\xff"', "UTF-8"),
+    ],
+)
+def test_what_is_wrong_is_told(tmp_path: Path, text: str | bytes, words: str) -> None:
+    assert words in complaint(tmp_path, text)
+
+
+# -- what an error says to install -------------------------------------------------------------------------------------
+
+
+ELSEWHERE = (
+    "install agentfw-tea from where agentfw-shop came from, or say where that is: plugins.package_index in agentfw.toml"
+)
+"""The fix where only a name is known: pip would take whatever has that name in the public index."""
+
+
+@pytest.fixture(params=[agentfw.errors, agentfw_memory, agentfw_rewardmodels], ids=lambda module: module.__name__)
+def fix(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str | None], str]:
+    """The fix of each library's error where agentfw is installed with a direct_url.json of this content."""
+
+    def found(content: str | None) -> str:
+        about = tmp_path / "site" / "agentfw-9.dist-info"
+        about.mkdir(parents=True)
+        (about / "METADATA").write_text("Metadata-Version: 2.1\nName: agentfw\nVersion: 9\n")
+        if content is not None:
+            (about / "direct_url.json").write_text(content)
+        monkeypatch.syspath_prepend(str(tmp_path / "site"))
+        error: agentfw.errors.MissingExtraError = request.param.MissingExtraError("the gateway", "web")
+        return error.fix
+
+    return found
+
+
+@pytest.mark.parametrize(("options", "flag"), [({}, ""), ({"editable": True}, "-e ")])
+def test_a_checkout_is_named(fix: Callable[[str], str], options: Any, flag: str, tmp_path: Path) -> None:
+    checkout = tmp_path / "my checkout"
+    checkout.mkdir()
+
+    assert fix(json.dumps({"url": checkout.as_uri(), "dir_info": options})) == f'pip install {flag}"{checkout}[web]"'
+
+
+@pytest.mark.parametrize(
+    "content", [None, "no json", "[]", '{"url": 3}', '{"url": "https://shop.example/a.whl", "archive_info": {}}']
+)
+def test_anything_else_comes_from_an_index(fix: Callable[[str | None], str], content: str | None) -> None:
+    assert fix(content) == 'pip install "agentfw[web]"'
+
+
+def knowing(distribution: str, folder: str = "") -> str:
+    offers = "{'environment': ('teahouse',), 'command': ('brew',)}"
+    known = f"KnownPlugin({distribution!r}, {offers}, {folder!r})"
+    return f"from agentfw.hookspecs import KnownPlugin\n@hookimpl\ndef agentfw_known_plugins(): return [{known}]\n"
+
+
+def missing(name: str) -> UnknownNameError:
+    with pytest.raises(UnknownNameError) as caught:
+        Host.load().find("environment", name)
+    return caught.value
+
+
+def test_a_missing_name_names_the_distribution_that_has_it_unless_that_is_installed(make_plugin: MakePlugin) -> None:
+    make_plugin("agentfw-shop", knowing("agentfw-tea"))
+
+    error, host = missing("teahouse"), Host.load()
+
+    assert error.message == 'no environment is called "teahouse"; agentfw-tea has it and isn\'t installed'
+    assert error.fix == ELSEWHERE
+    assert host.installable("brew", command=True) == ("agentfw-tea", ELSEWHERE)
+    assert host.installable("teahouse", command=True) is None
+    assert missing("brew").message == 'no environment is called "brew"'
+    make_plugin("agentfw-tea", "")
+    assert "isn't installed" not in missing("teahouse").message
+
+
+def test_it_is_installed_from_the_sources_that_are_there(make_plugin: MakePlugin, site: Path, tmp_path: Path) -> None:
+    make_plugin("agentfw-shop", knowing("agentfw-tea", "plugins/tea"))
+    tea = tmp_path / "my shop" / "plugins" / "tea"
+    tea.mkdir(parents=True)
+    (tea / "pyproject.toml").touch()
+    origin = {"url": (tmp_path / "my shop").as_uri(), "dir_info": {"editable": True}}
+    (site / "agentfw_shop-1.0.0.dist-info" / "direct_url.json").write_text(json.dumps(origin))
+
+    assert missing("teahouse").fix == f"pip install '{tea}'"
+
+    (tea / "pyproject.toml").unlink()
+    assert missing("teahouse").fix == ELSEWHERE

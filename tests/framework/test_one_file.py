@@ -54,9 +54,7 @@ def played(folder: Path, **more: object) -> Run:
     return run
 
 
-def test_a_run_uses_a_policy_a_tool_and_a_reward_of_one_function_each_and_says_later_that_one_has_changed(
-    tmp_path: Path,
-) -> None:
+def test_a_run_uses_policy_tool_and_reward_of_one_function_each_and_says_which_changed(tmp_path: Path) -> None:
     run = played(tmp_path)
 
     episodes = list(run.folder.episodes())
@@ -112,6 +110,15 @@ def test_settings_and_weights_go_by_the_name_of_the_file(tmp_path: Path) -> None
     assert (spec.rewards[0].label, spec.rewards[0].weight) == ("brief", 2)
 
 
+def test_a_file_without_a_component_grows_into_nothing(tmp_path: Path) -> None:
+    path = Path(written(tmp_path, "empty.py", "NUMBER = 3\n"))
+
+    with pytest.raises(UsageError, match="has no component"):
+        scaffold_file(path, "agentfw-empty", tmp_path, host=fresh_host())
+
+    assert not (tmp_path / "agentfw-empty").exists()
+
+
 def test_in_a_spec_the_path_is_relative_to_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "spec.toml").write_text(
         'environment = "inbox"\npolicy = "./ask.py"\ntools = [{ name = "tools/weather.py", alias = "x" }, "mcp"]\n'
@@ -122,12 +129,3 @@ def test_in_a_spec_the_path_is_relative_to_its_file(tmp_path: Path, monkeypatch:
 
     assert spec.policy.name == str(tmp_path / "ask.py")
     assert [tool.name for tool in spec.tools] == [str(tmp_path / "tools" / "weather.py"), "mcp"]
-
-
-def test_a_file_without_a_component_grows_into_nothing(tmp_path: Path) -> None:
-    path = Path(written(tmp_path, "empty.py", "NUMBER = 3\n"))
-
-    with pytest.raises(UsageError, match="has no component"):
-        scaffold_file(path, "agentfw-empty", tmp_path, host=fresh_host())
-
-    assert not (tmp_path / "agentfw-empty").exists()

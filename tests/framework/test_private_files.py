@@ -34,15 +34,9 @@ def open_to_others(folder: Path) -> dict[str, str]:
 def test_a_run_with_memories_is_private(tmp_path: Path) -> None:
     pytest.importorskip("igraph")
     runs, memories = tmp_path / "runs", ["strategyhub", "skillgraph"]
+    settings = {"memory.skillgraph.embedder": "hash", "max_turns": 3}
 
-    agentfw.run(
-        "inbox",
-        policy="random",
-        memory=memories,
-        settings={"memory.skillgraph.embedder": "hash"},
-        episodes=1,
-        runs=runs,
-    )
+    agentfw.run("inbox", policy="random", memory=memories, settings=settings, episodes=1, runs=runs)
 
     assert len(list(runs.rglob("*.db"))) == 2
     assert open_to_others(runs) == {}

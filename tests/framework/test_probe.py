@@ -34,27 +34,6 @@ def versions(update: float, step: float, seed: int = 0) -> tuple[numpy.ndarray, 
     return base, previous, previous + drawn(seed + 2, step)
 
 
-@pytest.mark.parametrize("update", [2.0, 0.1, 0.001])
-def test_the_newest_version_is_proven(update: float) -> None:
-    base, previous, newest = versions(update, update / 3)
-
-    assert check(newest + drawn(9, update / 100), newest, base, previous, noise=update / 100)
-
-
-@pytest.mark.parametrize("update", [2.0, 0.1, 0.002])
-def test_a_version_that_is_served_for_another_is_named(update: float) -> None:
-    base, previous, newest = versions(update, update / 3)
-    noise = drawn(9, update / 100)
-
-    with pytest.raises(AgentfwError, match="still serves its base model"):
-        check(base + noise, newest, base, previous, noise=update / 100)
-    with pytest.raises(AgentfwError, match="the previous version"):
-        check(previous + noise, newest, base, previous, noise=update / 100)
-    # After the first update the version before is the base.
-    with pytest.raises(AgentfwError, match="still serves its base model"):
-        check(base, newest, base, base, noise=update / 100)
-
-
 def test_base_and_version_before_that_are_alike_are_both_named() -> None:
     base, previous, newest = versions(0.001, 0.5)
 

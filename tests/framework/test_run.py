@@ -29,24 +29,13 @@ def test_a_seed_is_the_same_on_every_machine_and_in_every_version() -> None:
     assert Seeds(7).numpy("weights").integers(1000) == 779
 
 
-def test_drawing_in_one_place_changes_nothing_in_another() -> None:
-    seeds = Seeds(7)
-    undisturbed = seeds.random("a").random()
-    other = seeds.random("b")
-    for _ in range(100):
-        other.random()
-    assert seeds.random("a").random() == undisturbed
-
-
 def test_without_a_memory_it_does_not_matter_how_many_play_at_once(laboratory: Any, tmp_path: Path) -> None:
     one, some, all_ = (laboratory.play(tmp_path, samples=2, concurrency=count).folder for count in (1, 3, 100))
 
     assert laboratory.records(one) == laboratory.records(some) == laboratory.records(all_)
 
 
-def test_all_of_a_batch_see_the_memory_as_it_was_before_it_which_learns_in_the_order_of_the_tasks(
-    laboratory: Any, tmp_path: Path
-) -> None:
+def test_a_batch_sees_the_memory_of_before_which_learns_in_the_order_of_tasks(laboratory: Any, tmp_path: Path) -> None:
     folder = laboratory.play(tmp_path, memories=["scratch"], episodes=6, concurrency=3).folder
 
     ends = [
@@ -85,9 +74,7 @@ def test_the_reward_is_the_weighted_sum_of_what_the_models_say(laboratory: Any, 
         assert record["reward"] == pytest.approx(2 * rank + 0.5 * episode.utility)
 
 
-def test_a_weight_that_changes_over_the_rounds_is_that_of_each_scores_own_round(
-    laboratory: Any, tmp_path: Path
-) -> None:
+def test_a_weight_over_the_rounds_is_that_of_each_scores_own_round(laboratory: Any, tmp_path: Path) -> None:
     folder = laboratory.play(tmp_path, rewards=[{"name": "rank", "weight": "round:0->1"}]).folder
 
     rewards = {record["episode"]: record["reward"] for record in folder.metrics()}
@@ -106,9 +93,7 @@ def test_without_reward_models_the_reward_is_what_the_environment_paid_and_nothi
     assert "best" not in folder.summary()["figures"]
 
 
-def test_references_are_summed_up_beside_the_figures(
-    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_references_stand_beside_the_figures(laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     guessing = importlib.import_module("agentfw_laboratory.guessing").Guessing
     asked: list[str] = []
 

@@ -43,9 +43,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_written_component_keeps_its_contract(
-    kind: str, packages: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_scaffold_keeps_its_contract(kind: str, packages: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(packages[kind]))
     module = f"{packages[kind].name.replace('-', '_')}.plugin"
     host = fresh_host(module)
@@ -110,14 +108,9 @@ def test_the_readme_says_how_to_install_check_and_use_it(kind: str, tmp_path: Pa
     [
         ("", "can't be the name"),
         ("../tea", "can't be the name"),
-        ("tea\n", "can't be the name"),
-        ("thé", "can't be the name"),
         ("t" * 60, "can't be the name"),
-        ("7-teas", "can't import"),
         ("class", "can't import"),
-        ("agentfw-", "can't be the name"),
         ("json", "has a module called json"),
-        ("agentfw-plugins", "has a module called agentfw_plugins"),
         ("PyTest", "is already installed"),
     ],
 )

@@ -54,9 +54,7 @@ FORMS: dict[str, Callable[[str], str]] = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_secret_is_struck_in_every_form_also_out_of_a_stream_wherever_it_is_cut(
-    key: str, secrets: Secrets, form: str
-) -> None:
+def test_a_secret_is_struck_in_every_form_wherever_a_stream_is_cut(key: str, secrets: Secrets, form: str) -> None:
     text = f"before [{FORMS[form](key)}] after"
 
     struck_out = strike(text)

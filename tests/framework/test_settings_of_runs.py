@@ -93,7 +93,6 @@ def reopened(run: Run, host: Host) -> OddSettings:
 
 
 GIVEN: dict[str, dict[str, Any]] = {
-    "nothing": {},
     "plain": {"percent": 2, "class": 3.5, "color": "blue", "server": {"address": "elsewhere"}},
     "odd": {
         "limit": float("inf"),
@@ -105,9 +104,7 @@ GIVEN: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("given", GIVEN.values(), ids=GIVEN)
-def test_a_component_gets_its_settings_as_they_were_validated(
-    host: Host, tmp_path: Path, given: dict[str, Any]
-) -> None:
+def test_a_component_gets_its_settings_as_validated(host: Host, tmp_path: Path, given: dict[str, Any]) -> None:
     run = create(host, tmp_path, given, horizon=float("inf"))
 
     assert Odd.made == [OddSettings.model_validate(given)]
@@ -140,9 +137,7 @@ def test_a_default_that_changed_since_is_as_it_was(host: Host, tmp_path: Path, m
     assert (found.colour, found.percent) == ("red", 200)
 
 
-def test_settings_that_can_not_be_as_they_were_are_noted(
-    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_settings_that_can_not_stay_are_noted(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = create(host, tmp_path, {"percent": 2})
 
     class Newer(OddSettings):

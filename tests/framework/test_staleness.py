@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agentfw.engine import LocalEngine, Remote
-from agentfw.errors import AgentfwError, PluginError, UsageError
+from agentfw.errors import AgentfwError, PluginError
 from agentfw.runs.observers import Observer
 from agentfw.runs.records.folder import RunFolder
 from agentfw.runs.update import RemoteLearner
@@ -72,9 +72,7 @@ def from_base(bandit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("from_base")
-def test_the_policy_plays_while_the_learner_is_loaded(
-    trainings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_plays_while_the_learner_is_loaded(trainings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plays = threading.Event()
     open_ = RemoteLearner.open
 
@@ -145,21 +143,3 @@ def test_a_training_resumes_after_the_learners_process_has_died(
 
     versions = [line["version"] for line in training.folder.updates()]
     assert versions == ["bias@1", "bias@2", "bias@3", "bias@4"], "a new learner would count from 1 again"
-
-
-@pytest.mark.slow
-def test_samples_without_logprobs_are_refused_at_the_first_turn(
-    trainings: Any, bandit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answer = bandit.Biased.generate
-
-    async def generate(self: Any, request: Any) -> Any:
-        generation = await answer(self, request)
-        generation.logprobs = ()
-        return generation
-
-    monkeypatch.setattr(bandit.Biased, "generate", generate)
-    training = trainings.create(tmp_path, staleness=1, updates=1)
-
-    with pytest.raises(UsageError, match="returns no logprobs"):
-        asyncio.run(training.execute())

@@ -14,9 +14,8 @@ from agentfw.report.statistics import Interval, bootstrap, bootstrap_ratio, pair
 REPETITIONS = 500
 
 
-@pytest.mark.parametrize("count", [10, 100])
-def test_a_95_interval_holds_the_true_mean_95_times_in_100(count: int) -> None:
-    intervals = [bootstrap(np.random.default_rng(seed).normal(3, 2, count)) for seed in range(REPETITIONS)]
+def test_a_95_interval_holds_the_true_mean_95_times_in_100() -> None:
+    intervals = [bootstrap(np.random.default_rng(seed).normal(3, 2, 10)) for seed in range(REPETITIONS)]
 
     assert 0.92 <= sum(each.low <= 3 <= each.high for each in intervals) / REPETITIONS <= 0.98
 
@@ -33,9 +32,7 @@ def test_a_ratio_is_the_ratio_of_the_sums() -> None:
         (6, 2 / 64, "p = 0.031"),
     ],
 )
-def test_few_pairs_are_tested_exactly_and_too_few_have_no_p_value_in_words(
-    pairs: int, p_value: float, chance: str
-) -> None:
+def test_few_pairs_are_tested_exactly_and_too_few_not_at_all(pairs: int, p_value: float, chance: str) -> None:
     result = paired_difference([1.0, 2.0, 3.0, 4.0, 5.0, 6.0][:pairs], [0.0] * pairs)
 
     assert result.p_value == p_value

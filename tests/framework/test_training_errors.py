@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from agentfw.errors import (
-    AgentfwError,
-    SettingsError,
-    UnknownNameError,
-    UsageError,
-)
+from agentfw.episode import Task
+from agentfw.errors import AgentfwError, PluginError, SettingsError, UnknownNameError, UsageError
+from agentfw.runs.execution import Curriculum, QueryCurriculum
+from agentfw.runs.update import finite
 from agentfw.runs.records.play_records import State
+from agentfw.seeds import Seeds
 
 
 @pytest.mark.parametrize(
@@ -87,20 +90,31 @@ def test_a_kill_between_state_and_figures_loses_no_line(trainings: Any, tmp_path
     assert json.loads((folder.path / "state.json").read_text())["line"] == expected[-1]
 
 
-def test_samples_at_the_policys_own_temperature_0_are_refused_at_the_first_turn(
-    trainings: Any, bandit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("values", "changes", "words"),
+    [
+        ({}, {"temperature": 0.0}, r'turn 0 of episode .* by "biased" is sampled at temperature 0'),
+        pytest.param({"staleness": 1}, {"logprobs": ()}, "returns no logprobs", marks=pytest.mark.slow),
+    ],
+)
+def test_samples_that_cannot_be_learned_from_are_refused_at_the_first_turn(
+    values: dict[str, Any],
+    changes: dict[str, Any],
+    words: str,
+    trainings: Any,
+    bandit: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     answer = bandit.Biased.generate
 
-    async def greedy(self: Any, request: Any) -> Any:
-        generation = await answer(self, request)
-        generation.temperature = 0.0
-        return generation
+    async def changed(self: Any, request: Any) -> Any:
+        return replace(await answer(self, request), **changes)
 
-    monkeypatch.setattr(bandit.Biased, "generate", greedy)
-    training = trainings.create(tmp_path, updates=1)
+    monkeypatch.setattr(bandit.Biased, "generate", changed)
+    training = trainings.create(tmp_path, updates=1, **values)
 
-    with pytest.raises(UsageError, match=r'turn 0 of episode .* by "biased" is sampled at temperature 0'):
+    with pytest.raises(UsageError, match=words):
         asyncio.run(training.execute())
 
     assert list(training.folder.rollouts(1).episodes()) == []
@@ -132,3 +146,61 @@ def test_neither_optimizer_nor_learner_can_change_what_was_recorded(
     damaged = trainings.train(tmp_path / "damaged")
 
     assert trainings.left(damaged.folder) == trainings.left(honest.folder)
+
+
+# -- tasks of an update, and its figures -------------------------------------------------------------------------------
+
+
+def curriculum(count: int, size: int, seed: int = 7) -> Curriculum:
+    return Curriculum([Task(index, seed=index) for index in range(count)], size, Seeds(seed), updates=20)
+
+
+@given(st.integers(1, 30), st.integers(1, 30), st.integers(1, 20))
+def test_an_update_learns_from_different_tasks_and_a_pass_takes_each_once(count: int, size: int, updates: int) -> None:
+    if size > count:
+        with pytest.raises(UsageError, match=f"needs {size} tasks, but the split has {count}"):
+            curriculum(count, size)
+        return
+    plan = curriculum(count, size)
+
+    taken = [[task.index for task in plan.of(update)] for update in range(1, updates + 1)]
+
+    assert all(len(set(indexes)) == size for indexes in taken)
+    first_pass = Counter(index for indexes in taken[: count // size] for index in indexes)
+    assert max(first_pass.values()) == 1
+    assert taken == [[task.index for task in curriculum(count, size).of(update)] for update in range(1, updates + 1)]
+
+
+def test_a_figure_that_is_no_number_says_that_the_weights_are_none_either() -> None:
+    assert finite({"loss": 1.0}, "the learner") == {"loss": 1.0}
+    for value in (float("nan"), float("-inf")):
+        with pytest.raises(PluginError, match="the learner reported loss =") as caught:
+            finite({"kl": 0.1, "loss": value}, "the learner")
+        assert "learning rate" in caught.value.fix
+
+
+def of_queries(updates: int = 20, samples: int = 3) -> QueryCurriculum:
+    """Four queries, each of which ten users have, and one that only two have."""
+    users = [(f"query {query}", f"user {user}") for query in range(4) for user in range(10)]
+    users += [("rare", "user 1"), ("rare", "user 2")]
+    tasks = [Task(index, 7, user, query=query) for index, (query, user) in enumerate(users)]
+    return QueryCurriculum(tasks, 6, Seeds(7), samples=samples, updates=updates)
+
+
+def test_a_group_of_a_query_has_different_users_and_no_episode_comes_twice() -> None:
+    plan = of_queries()
+
+    planned = [plan.planned(update, 3) for update in range(1, 21)]
+
+    for tasks in planned:
+        groups = [[task for task in tasks if task.group == number] for number in (0, 1)]
+        assert [len({task.user for task in group}) for group in groups] == [3, 3]
+        assert [len({task.query for task in group}) for group in groups] == [1, 1]
+    assert len({task.id for tasks in planned for task in tasks}) == 20 * 6
+    assert "rare" not in {task.query for tasks in planned for task in tasks}
+    assert planned == [of_queries().planned(update, 3) for update in range(1, 21)]
+
+
+def test_too_few_users_of_a_query_are_an_error_before_anything_is_played() -> None:
+    with pytest.raises(UsageError, match="2 queries that 3 users have, but the first 9 tasks have 0"):
+        QueryCurriculum([Task(index, 7, f"user {index}") for index in range(9)], 6, Seeds(7), samples=3, updates=2)

@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 
 from agentfw.episode import Episode
-from agentfw.runs.records.summary import change
+from agentfw.runs import RunFolder
+from agentfw.runs.records.summary import WHY_NO_LEARNING, Summary, change
+from agentfw.runs.results.run_report import write_report
+from agentfw_cli.progress import progress_of
 
 
 def versions_of(episodes: Iterable[Episode]) -> set[str]:
@@ -47,37 +50,34 @@ def test_policy_and_learner_never_work_at_once(
 ) -> None:
     """One GPU has memory for one: the learner rests while episodes are played, and the policy while it learns."""
     seen: list[tuple[str, bool, bool]] = []
-    awake = {"policy": True, "learner": True}
+    awake = {bandit.Biased: True, bandit.Bias: True}
 
-    def turn(name: str, up: bool) -> Any:
+    def turned(kind: Any, up: bool) -> Any:
         def now(self: Any) -> None:
-            awake[name] = up
+            awake[kind] = up
 
         async def later(self: Any) -> None:
-            awake[name] = up
+            awake[kind] = up
 
-        return later if name == "policy" else now
+        return later if kind is bandit.Biased else now
 
-    def watched(kind: Any, name: str, who: str) -> None:
+    def watched(kind: Any, name: str) -> Any:
         before = getattr(kind, name)
 
         def call(self: Any, *given: Any, **named: Any) -> Any:
-            seen.append((name, awake["policy"], awake["learner"]))
-            assert awake[who], f"{who} was asked for {name} while it rested"
+            seen.append((name, awake[bandit.Biased], awake[bandit.Bias]))
+            assert awake[kind], f"{name} was asked for while it rested"
             return before(self, *given, **named)
 
-        monkeypatch.setattr(kind, name, call)
+        return call
 
-    for kind, who in ((bandit.Biased, "policy"), (bandit.Bias, "learner")):
-        monkeypatch.setattr(kind, "rest", turn(who, False), raising=False)
-        monkeypatch.setattr(kind, "wake", turn(who, True), raising=False)
-    watched(bandit.Biased, "generate", "policy")
-    watched(bandit.Biased, "publish", "policy")
-    watched(bandit.Bias, "update", "learner")
-    watched(bandit.Bias, "logprobs", "learner")
+    for kind, names in ((bandit.Biased, ("generate", "publish")), (bandit.Bias, ("update", "logprobs"))):
+        monkeypatch.setattr(kind, "rest", turned(kind, False), raising=False)
+        monkeypatch.setattr(kind, "wake", turned(kind, True), raising=False)
+        for name in names:
+            monkeypatch.setattr(kind, name, watched(kind, name))
 
-    training = trainings.train(tmp_path, updates=2)
-    trainings.resume(training.folder)
+    trainings.resume(trainings.train(tmp_path, updates=2).folder)
 
     assert {name for name, _, _ in seen} == {"generate", "publish", "update", "logprobs"}
     assert not any(learner for name, _, learner in seen if name in ("generate", "publish"))
@@ -107,9 +107,7 @@ def test_groups_without_a_difference_are_kept_unless_the_optimizer_skips_them(
 
 
 @pytest.mark.slow
-def test_groups_that_say_nothing_are_replaced_by_others_also_after_it_was_cut_off(
-    trainings: Any, tmp_path: Path
-) -> None:
+def test_groups_that_say_nothing_are_replaced_also_after_it_was_cut_off(trainings: Any, tmp_path: Path) -> None:
     several = {"samples": 2, "tasks": 5, "updates": 1}
     dapo = {"name": "dapo", "settings": {"resample": 20}}
     folder = trainings.train(tmp_path, **several, optimizer=dapo).folder
@@ -178,9 +176,7 @@ def test_memories_bring_what_they_have_and_learn_nothing(trainings: Any, tmp_pat
 
 
 @pytest.mark.slow
-def test_memories_that_are_to_learn_learn_from_rollouts_and_never_from_evaluations(
-    trainings: Any, tmp_path: Path
-) -> None:
+def test_memories_that_learn_learn_from_rollouts_and_not_from_evaluations(trainings: Any, tmp_path: Path) -> None:
     folder = trainings.train(tmp_path, memories=["scratch"], memories_learn=True, concurrency=2).folder
 
     first, middle, last = (chain_ends(folder.evaluation(number)) for number in (0, 2, 4))
@@ -190,3 +186,65 @@ def test_memories_that_are_to_learn_learn_from_rollouts_and_never_from_evaluatio
     assert len({*first, *middle, *last}) == 3
     assert [len(each) for each in learned] == [3, 3, 3, 3], "after each group"
     assert middle <= learned[2], "the third update begins with what the evaluation saw"
+
+
+# -- where nothing is learned ------------------------------------------------------------------------------------------
+
+
+EQUAL = {"environment": {"name": "bandit", "settings": {"favourite": "wine"}}, "updates": 2}
+"""A world that pays for a word that nobody says."""
+
+
+def shown(training: Any) -> list[str]:
+    """What the screen says of each update."""
+    told: list[str] = []
+    progress = progress_of(training.info, lambda line, style: told.append(line))
+    for line in training.folder.updates():
+        progress.updated(line)
+    return told
+
+
+def reported(training: Any) -> str:
+    folder: RunFolder = training.folder
+    write_report(folder)
+    return (folder.path / "report.html").read_text("utf-8")
+
+
+def test_equal_rewards_are_told_on_the_screen_and_in_the_report(trainings: Any, tmp_path: Path) -> None:
+    training = trainings.train(tmp_path, **EQUAL)
+
+    lines = training.folder.updates()
+    assert [line["rollouts"]["groups_learned"] for line in lines] == [0, 0]
+    assert [line["version"] for line in lines] == ["", ""]
+    assert [words for words in shown(training) if "nothing learned" in words] == [
+        f"nothing learned: all rewards of 3 groups are equal. {WHY_NO_LEARNING}",
+        "nothing learned: all rewards of 3 groups are equal",
+    ]
+    assert "2 of 2 updates: nothing learned: all rewards of 3 groups are equal." in reported(training)
+
+
+def test_an_optimizer_that_gives_no_advantage_is_told_from_equal_rewards(trainings: Any, tmp_path: Path) -> None:
+    training = trainings.train(tmp_path, optimizer={"name": "centred", "settings": {"fault": "nothing"}}, updates=1)
+
+    assert "nothing learned: the optimizer gave 3 groups no advantage" in shown(training)[-1]
+    summary = Summary.from_record(training.folder.summary())
+    assert (summary.updates, summary.version, summary.adapter) == (1, "", ""), "there is no version"
+    assert summary.figures == summary.before
+    assert list((training.folder.path / "learner").iterdir()) == []
+
+
+def test_a_training_that_learns_tells_what_its_rewards_are_made_of(trainings: Any, tmp_path: Path) -> None:
+    rewards = [{"name": "utility", "weight": 2.0}, {"name": "format", "weight": 0.5}]
+    training = trainings.train(tmp_path, tasks=5, rewards=rewards, updates=2)
+
+    assert all(line["rollouts"]["groups_learned"] for line in training.folder.updates())
+    assert not any("learned" in words for words in shown(training))
+    assert "nothing learned" not in reported(training)
+    for line in training.folder.updates():
+        figures = line["rollouts"]
+        assert figures["reward/utility"] > 0
+        assert figures["reward/format"] == pytest.approx(1.5), "half a point in each of three rounds"
+        assert figures["reward"] == pytest.approx(figures["reward/utility"] + figures["reward/format"])
+        assert f"reward {figures['reward']:.3g} (utility {figures['reward/utility']:.3g}, format 1.5)   " in "".join(
+            shown(training)
+        )

@@ -64,7 +64,7 @@ def turns_of(episodes: Iterable[Episode]) -> list[Turn]:
     return [turn for episode in episodes for turn in episode.turns]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_language_model_learns_an_answer_from_a_teacher(laboratory: Any, tmp_path: Path) -> None:
     """From random weights to a perfect answer."""
     model = made(tmp_path / "model")
@@ -95,9 +95,7 @@ def test_a_language_model_learns_an_answer_from_a_teacher(laboratory: Any, tmp_p
 
 @pytest.mark.slow
 @pytest.mark.parametrize("steps", [1, pytest.param(2, marks=pytest.mark.nightly)])
-def test_sampler_and_learner_agree_at_the_temperature_of_the_rollouts(
-    laboratory: Any, tmp_path: Path, steps: int
-) -> None:
+def test_sampler_and_learner_agree_at_the_rollouts_temperature(laboratory: Any, tmp_path: Path, steps: int) -> None:
     """Rollouts at 0.4, evaluations at 0.6 and top_p 0.9: neither is mistaken for another model."""
     model = made(tmp_path / "model")
 
@@ -169,9 +167,7 @@ def test_a_sampler_without_the_four_bits_that_are_trained_is_an_error_unless_it_
 
 
 @pytest.mark.slow
-def test_logprobs_that_are_recorded_wrongly_are_an_error(
-    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wrongly_kept_logprobs_are_an_error(laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The policy answers the probe correctly. What it records of its own samples is of another temperature."""
     from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy
 

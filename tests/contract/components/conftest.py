@@ -50,13 +50,7 @@ def guarded(agentfw: Agentfw, install: Callable[..., None]) -> Guarded:
         install("agentfw-odd", "[agentfw]\nodd = agentfw_odd\n", code)
         chosen = {"policy": "biased", kind: "odd"}
         words = [word for each, name in chosen.items() for word in (f"--{each}", name)]
-        return agentfw(
-            "run",
-            "bandit",
-            *words,
-            "--episodes",
-            str(episodes),
-            *(word for each in settings for word in ("--set", each)),
-        )
+        words += [word for each in settings for word in ("--set", each)]
+        return agentfw("run", "bandit", *words, "--episodes", str(episodes))
 
     return run

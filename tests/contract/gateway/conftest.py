@@ -16,41 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from serving_gateways import (
-    CLIENT,
-    COMPONENTS,
-    EARS,
-    TOKENS,
-    Gateway,
-    Message,
-    begun,
-    gateway_of,
-    killed_now,
-    said,
-    shared_session,
-    told,
-    user,
-)
+from serving_gateways import TOKENS, Gateway, begun, gateway_of, told
 
 from agentfw_cli.main import main
 from agentfw_plugins.gateway.answering import Line
 from agentfw_plugins.gateway.learning.version_file import VersionFile
-
-__all__ = [
-    "CLIENT",
-    "COMPONENTS",
-    "EARS",
-    "TOKENS",
-    "Gateway",
-    "Message",
-    "begun",
-    "gateway_of",
-    "killed_now",
-    "said",
-    "shared_session",
-    "told",
-    "user",
-]
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")

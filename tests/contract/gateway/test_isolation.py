@@ -9,17 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from serving_gateways import EARS, Gateway, gateway_of, killed_now, said
 from waiting import until
 
-from .conftest import EARS, Gateway, Start, gateway_of, killed_now, said
+from .conftest import Start
 
 WORD = "marzipan"
 """Only Ada says this."""
 Command = Callable[..., Any]
+Keyed = tuple[Gateway, dict[str, str]]
 
 
 @pytest.fixture
-def keyed(gateway: Start, agentfw: Command, tmp_path: Path) -> tuple[Gateway, dict[str, str]]:
+def keyed(gateway: Start, agentfw: Command, tmp_path: Path) -> Keyed:
     """A gateway with the keys of Ada and Eve, of a program and of the operator. Ada has a session, tea."""
     keys = {name: agentfw("serve", "keys", "add", name)["key"] for name in ("ada", "eve")}
     keys |= {"shop": agentfw("serve", "keys", "add", "shop", "--any-user")["key"], "operator": "operators-own"}
@@ -31,9 +33,7 @@ def keyed(gateway: Start, agentfw: Command, tmp_path: Path) -> tuple[Gateway, di
 
 
 @pytest.mark.slow
-def test_no_request_with_another_users_key_shows_or_changes_anything(
-    keyed: tuple[Gateway, dict[str, str]],
-) -> None:
+def test_no_request_with_another_users_key_shows_or_changes_anything(keyed: Keyed) -> None:
     running, keys = keyed
     [item] = running.request("GET", "/memory?user=ada", keys["ada"]).json()["items"]
     before = running.request("GET", "/s/tea", keys["ada"]).json()
@@ -75,7 +75,7 @@ def test_no_request_with_another_users_key_shows_or_changes_anything(
     assert running.ask("tea", "And now?", key=keys["ada"]).status_code == 200, "the session goes on"
 
 
-def test_who_sends_another_users_conversation_does_not_go_on_in_it(keyed: tuple[Gateway, dict[str, str]]) -> None:
+def test_who_sends_another_users_conversation_does_not_go_on_in_it(keyed: Keyed) -> None:
     running, keys = keyed
     answered = running.ask("", f"I like {WORD}.", key=keys["ada"])
     session, message = answered.headers["x-agentfw-session"], said(answered)
@@ -91,9 +91,7 @@ def test_who_sends_another_users_conversation_does_not_go_on_in_it(keyed: tuple[
     assert own.headers["x-agentfw-session"] == session
 
 
-def test_a_program_reaches_the_sessions_of_the_user_that_it_names_and_of_no_other(
-    keyed: tuple[Gateway, dict[str, str]],
-) -> None:
+def test_a_program_reaches_the_sessions_of_the_user_that_it_names_and_of_no_other(keyed: Keyed) -> None:
     running, keys = keyed
     shop = keys["shop"]
     said(running.ask("order", "hello", key=shop, user="ada"))
@@ -196,7 +194,7 @@ def test_what_was_asked_to_forget_is_told_and_goes_with_a_yes(running: Gateway) 
     assert running.remembered("ada") == ["I live in Rome."]
 
 
-@pytest.mark.parametrize("answer", ["No, keep it.", "Yes, and what about the weather?", "What else do you know?"])
+@pytest.mark.parametrize("answer", ["No, keep it.", "Yes, and what about the weather?"])
 def test_nothing_goes_with_another_answer(running: Gateway, answer: str) -> None:
     hear(running, "talk", "Please forget that I have a dog.", answer, "Yes.")
     assert "I have a dog called Rex." in running.remembered("ada")

@@ -1,4 +1,4 @@
-"""`kill -9` of `agentfw serve`, twice each: in the middle of a stream, and between an answer and the memory's hearing.
+"""`kill -9` of `agentfw serve`: twice in the middle of a stream, and between an answer and the memory's hearing.
 
 What was acknowledged is there afterwards, once, and each saying is heard once.
 """
@@ -15,9 +15,10 @@ from typing import Any
 
 import httpx
 import pytest
+from serving_gateways import CLIENT, EARS, TOKENS, Gateway, Message, said, shared_session, user
 from waiting import until
 
-from .conftest import CLIENT, EARS, TOKENS, Gateway, Message, Places, Start, said, shared_session, user
+from .conftest import Places, Start
 
 OPTIONS = ("--policy", str(TOKENS), "--memory", str(EARS))
 
@@ -67,24 +68,20 @@ def test_two_kills_in_the_middle_of_a_stream(killable: Start, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_two_kills_between_an_answer_and_its_hearing(killable: Start, tmp_path: Path) -> None:
-    gate, talk = tmp_path / "gate", list[Message]()
-    running: Gateway | None = None
-    for number in range(2):
-        running = started(killable, running)
-        talk.append(user(f"hear={gate} {number}"))
-        talk.append(said(running.ask("tea", *talk, user="ada")))
-        assert running.remembered("ada") == []
-        running.stop()
+def test_a_kill_between_an_answer_and_its_hearing(killable: Start, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    running = killable(*OPTIONS)
+    answer = said(running.ask("tea", f"hear={gate}", user="ada"))
+    assert running.remembered("ada") == []
+    running.stop()
     gate.touch()
-    running = started(killable, running)
-    until(partial(has_heard, running, 2))
+    running = killable("--resume", running.folder.name)
+    until(partial(has_heard, running, 1))
     running.stop()
 
-    assert running is not None
-    rows = [json.loads(line) for line in (running.folder / "heard.log").read_text("utf-8").splitlines()]
-    assert [row["text"] for row in rows] == [f"hear={gate} 0", f"hear={gate} 1"]
-    assert [turn.text for turn in running.kept("tea").turns] == [one["content"] for one in talk[1::2]]
+    [row] = [json.loads(line) for line in (running.folder / "heard.log").read_text("utf-8").splitlines()]
+    assert row["text"] == f"hear={gate}"
+    assert [turn.text for turn in running.kept("tea").turns] == [answer["content"]]
 
 
 # -- answers that don't come to their end ------------------------------------------------------------------------------
@@ -124,9 +121,7 @@ def test_what_was_said_before_the_model_broke_off_is_on_disk_when_the_client_is_
     assert [message.content for message in running.kept("tea").messages] == ["break"]
 
 
-def test_what_was_said_to_a_client_that_hung_up_is_on_disk_and_the_session_goes_on(
-    gateway: Start, tmp_path: Path
-) -> None:
+def test_what_was_said_to_who_hung_up_is_on_disk_and_the_session_goes_on(gateway: Start, tmp_path: Path) -> None:
     running = gateway()
     with listening(running, "tea", f"hold={tmp_path / 'never'}") as pieces:
         hear(pieces, "Heard: ")
@@ -157,9 +152,7 @@ def test_what_broke_off_at_one_gateway_is_known_to_the_other(gateway: Start, tmp
 
 
 @pytest.mark.slow
-def test_places_are_given_back_by_answers_that_end_break_hang_up_and_wait_in_vain(
-    gateway: Start, tmp_path: Path
-) -> None:
+def test_places_are_given_back_by_who_ends_breaks_hangs_up_or_waits_in_vain(gateway: Start, tmp_path: Path) -> None:
     """Two places. After all kinds of ends, two answers are given at once, and a third one waits."""
     running = gateway(limits={"concurrency": 2, "queue": 3, "queue_timeout": 0.3})
     held = tmp_path / "held"

@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from chat_server import Reply, chunks, completion, serving, tool_call
-from hypothesis import given
-from hypothesis import strategies as st
+from serving_gateways import CLIENT, EARS, Gateway, gateway_of, said
 from waiting import until
 
-from agentfw.boundary.secrets import MASK, Pieces, Secrets, strike
+from agentfw.boundary.secrets import MASK
 
-from .conftest import CLIENT, EARS, Gateway, Start, gateway_of, said
+from .conftest import Start
 
 SECRET = "Swordfish-Hunter2.example"
 """All of its letters are the same in a URL, in JSON and in HTML."""
@@ -47,11 +45,8 @@ def streamed(answer: httpx.Response) -> str:
     return "".join([*(delta.get("content") or "" for delta in deltas), *calls])
 
 
-@pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("tools", [[], [PAY]])
-def test_what_a_policy_says_is_without_secrets_in_texts_streams_and_calls(
-    gateway: Start, tools: list[Any], stream: bool
-) -> None:
+@pytest.mark.parametrize(("tools", "stream"), [([], True), ([PAY], False), ([PAY], True)])
+def test_policies_say_no_secrets_in_texts_streams_or_calls(gateway: Start, tools: list[Any], stream: bool) -> None:
     running = gateway()
     answer = running.ask("tea", "leak=SHOP_API_KEY", stream=stream, tools=tools)
     text = streamed(answer) if stream else json.dumps(answer.json()["choices"][0]["message"])
@@ -65,14 +60,11 @@ def test_what_a_policy_says_is_without_secrets_in_texts_streams_and_calls(
     assert not leaks(running.request("GET", "/s/tea").text)
 
 
-@pytest.mark.parametrize("spelling", [SECRET, SECRET.lower()])
-def test_what_a_program_sends_is_without_secrets_for_the_model_the_memory_and_the_record(
-    gateway: Start, spelling: str
-) -> None:
+def test_what_a_program_sends_is_without_secrets_for_the_model_the_memory_and_the_record(gateway: Start) -> None:
     running = gateway(memories=[str(EARS)])
-    answer = running.ask("tea", f"My key is {spelling}, remember.", user="ada")
+    answer = running.ask("tea", f"My key is {SECRET.lower()}, remember.", user="ada")
     until(lambda: running.remembered("ada"))
-    running.post("/s/tea/feedback", {"value": "bad", "words": f"Not {spelling}!", "user": "ada"})
+    running.post("/s/tea/feedback", {"value": "bad", "words": f"Not {SECRET}!", "user": "ada"})
 
     assert MASK in said(answer)["content"], "the policy repeats what it was shown"
     assert running.remembered("ada") == [f"My key is {MASK}, remember."]
@@ -133,24 +125,3 @@ def test_what_is_being_streamed_is_on_disk_without_a_secret_that_came_in_pieces(
         text = until(lambda: next(lines) and " so on" in written() and written())
 
     assert f"The key is {MASK} and so on" in text
-
-
-@pytest.mark.slow
-@given(
-    secret=st.sampled_from([SECRET, "käse/brot & wein", 'a"b\\c\nd-e-f', "lower-already", "ABCDEF"]),
-    around=st.tuples(st.text("abS ", max_size=8), st.text("abS ", max_size=8)),
-    lower=st.booleans(),
-    cuts=st.lists(st.integers(0, 40), max_size=6),
-)
-def test_a_secret_is_struck_wherever_the_stream_is_cut(
-    secret: str, around: tuple[str, str], lower: bool, cuts: list[int]
-) -> None:
-    known, pieces = Secrets(), Pieces()
-    known.add(secret)
-    text = around[0] + (secret.lower() if lower else secret) + around[1]
-    places = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
-
-    told = [pieces.feed(text[start:end]) for start, end in pairwise(places)] + [pieces.end()]
-
-    assert "".join(told) == strike(text) == around[0] + MASK + around[1]
-    assert any(spelling.strike(text) != text for spelling in known.spellings)

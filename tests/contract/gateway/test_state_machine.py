@@ -18,24 +18,13 @@ import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+from serving_gateways import EARS, TOKENS, Gateway, Message, gateway_of, killed_now, said, shared_session, user
 from waiting import until
 
 from agentfw import Episode, Turn
 from agentfw.runs import read_sessions
 
-from .conftest import (
-    EARS,
-    TOKENS,
-    Gateway,
-    Message,
-    command,
-    counts_ratings,
-    gateway_of,
-    killed_now,
-    said,
-    shared_session,
-    user,
-)
+from .conftest import command, counts_ratings
 
 USERS, MODELS = ("ada", "bob"), ("agentfw", "other")
 users, gateways, models = st.sampled_from(USERS), st.integers(0, 1), st.sampled_from(MODELS)
@@ -266,13 +255,13 @@ def explore(make: Callable[[], Gateways], examples: int) -> None:
 
 @pytest.mark.slow
 def test_gateways_with_a_folder_each() -> None:
-    explore(Gateways, 3)
+    explore(Gateways, 2)
 
 
 @pytest.mark.slow
 def test_gateways_that_share_a_file(tmp_path: Path) -> None:
     numbers = iter(range(1000))
-    explore(lambda: Gateways(str(tmp_path / f"{next(numbers)}.db")), 2)
+    explore(lambda: Gateways(str(tmp_path / f"{next(numbers)}.db")), 1)
 
 
 @pytest.mark.nightly

@@ -10,19 +10,10 @@ from typing import Any
 
 import httpx
 import pytest
+from serving_gateways import EARS, TOKENS, Gateway, gateway_of, said, shared_session
 from waiting import until
 
-from .conftest import (
-    EARS,
-    TOKENS,
-    Gateway,
-    Start,
-    gateway_of,
-    hold_for_nobody,
-    let_leases_lapse,
-    said,
-    shared_session,
-)
+from .conftest import Start, hold_for_nobody, let_leases_lapse
 
 PATIENCE = {"queue_timeout": 0.3}
 
@@ -48,50 +39,31 @@ def waits(gateway: Gateway) -> None:
 
 
 @pytest.mark.slow
-def test_a_session_in_use_stays_with_its_gateway_while_others_wait_and_stop(
+def test_a_session_stays_until_its_last_request_is_answered_while_others_wait_or_stop(
     gateways: list[Gateway], shared: str, tmp_path: Path
 ) -> None:
     a, b, c = gateways
-    first, question = said(b.ask("tea", "hello")), f"hold={tmp_path / 'go'}"
-    with ThreadPoolExecutor(1) as threads:
-        slow = threads.submit(a.ask, "tea", question)
-        until(lambda: is_answering(a))
+    first, go = said(b.ask("tea", "hello")), [tmp_path / "go-1", tmp_path / "go-2"]
+    with ThreadPoolExecutor(2) as threads:
+        one, other = (threads.submit(a.ask, "tea", f"hold={each}") for each in go)
+        until(lambda: is_answering(a, at_least=2))
         waits(b)
+        go[0].touch()
+        answered = [said(one.result())]
         waits(c)
         b.stop()
         until(lambda: not is_up(b))
         waits(c)
-        (tmp_path / "go").touch()
-        answered = said(slow.result())
+        go[1].touch()
+        answered.append(said(other.result()))
     last = said(c.ask("tea", "me"))
 
-    assert [turn.text for turn in shared_session(shared, "tea").turns] == [
-        one["content"] for one in (first, answered, last)
-    ]
+    told = [turn.text for turn in shared_session(shared, "tea").turns]
+    assert told == [one["content"] for one in (first, *answered, last)]
 
 
 @pytest.mark.slow
-def test_a_session_stays_with_its_gateway_until_the_last_of_its_requests_there_is_answered(
-    gateways: list[Gateway], tmp_path: Path
-) -> None:
-    a, b, _ = gateways
-    go = [tmp_path / "go-1", tmp_path / "go-2"]
-    with ThreadPoolExecutor(2) as threads:
-        one, other = (threads.submit(a.ask, "tea", f"hold={each}") for each in go)
-        until(lambda: is_answering(a, at_least=2))
-        go[0].touch()
-        said(one.result())
-        waits(b)
-        go[1].touch()
-        said(other.result())
-
-    assert said(b.ask("tea", "me"))
-
-
-@pytest.mark.slow
-def test_who_was_silent_too_long_has_lost_the_session_and_gives_back_nothing(
-    gateways: list[Gateway], shared: str, tmp_path: Path
-) -> None:
+def test_who_was_silent_too_long_has_lost_the_session(gateways: list[Gateway], shared: str, tmp_path: Path) -> None:
     a, b, c = gateways
     go = [tmp_path / "go-a", tmp_path / "go-b"]
     questions = [f"hold={each}" for each in go]
@@ -130,9 +102,7 @@ def test_a_session_without_a_gateway_is_free_when_its_lease_ends(gateways: list[
 
 
 @pytest.mark.slow
-def test_each_saying_is_heard_at_one_gateway_also_when_they_start_again(
-    gateway: Start, shared: str, tmp_path: Path
-) -> None:
+def test_each_saying_is_heard_once_also_when_gateways_start_again(gateway: Start, shared: str, tmp_path: Path) -> None:
     options: dict[str, Any] = {"policy": str(TOKENS), "memories": [str(EARS)], "limits": {"shared": shared}}
     folders = list[Path]()
     with gateway_of(tmp_path / "a", **options) as a, gateway_of(tmp_path / "b", **options) as b:

@@ -17,12 +17,6 @@ from agentfw.testing import fresh_host
 
 __all__ = ["agentfw", "install"]
 
-Chosen = Callable[..., Optimizer]
-"""An optimizer by its name, with settings."""
-Values = Callable[[Sequence[Advantage]], list[float]]
-Table = Callable[[Sequence[Advantage]], dict[tuple[str, int], float]]
-"""Advantages by episode and turn."""
-
 
 class Make:
     """What the examples are made of. Samples are numbered by their place in the group."""
@@ -71,34 +65,26 @@ class Make:
         return played
 
 
-@pytest.fixture
-def make() -> Make:
-    return Make()
+make = Make()
 
 
 HOST = fresh_host(builtins=True, strict=False)
 
 
-@pytest.fixture
-def chosen() -> Chosen:
+def chosen(name: str, settings: Mapping[str, object] | None = None) -> Optimizer:
     """An optimizer as a training gets it: by its name, with settings."""
-
-    def choose(name: str, settings: Mapping[str, object] | None = None) -> Optimizer:
-        made = HOST.create("optimizer", name, settings or {})
-        assert isinstance(made, Optimizer)
-        return made
-
-    return choose
+    made = HOST.create("optimizer", name, settings or {})
+    assert isinstance(made, Optimizer)
+    return made
 
 
-@pytest.fixture
-def values() -> Values:
-    return lambda advantages: [advantage.value for advantage in advantages]
+def values(advantages: Sequence[Advantage]) -> list[float]:
+    return [advantage.value for advantage in advantages]
 
 
-@pytest.fixture
-def table() -> Table:
-    return lambda advantages: {(one.episode, one.turn): one.value for one in advantages}
+def table(advantages: Sequence[Advantage]) -> dict[tuple[str, int], float]:
+    """Advantages by episode and turn."""
+    return {(one.episode, one.turn): one.value for one in advantages}
 
 
 @pytest.fixture

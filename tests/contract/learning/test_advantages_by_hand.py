@@ -13,7 +13,7 @@ from agentfw.errors import PluginError, SettingsError
 from agentfw.optimizer import Loss, Scored
 from agentfw.scores import Score
 
-from .conftest import Chosen, Make, Table, Values
+from .conftest import chosen, make, table, values
 
 NAMES = ["grpo", "dr_grpo", "dapo", "gspo", "gdpo", "gigpo", "parpo", "roundwise", "turnwise", "imitation", "kto"]
 
@@ -36,12 +36,7 @@ NAMES = ["grpo", "dr_grpo", "dapo", "gspo", "gdpo", "gigpo", "parpo", "roundwise
     ],
 )
 def test_rewards_of_groups(
-    chosen: Chosen,
-    make: Make,
-    name: str,
-    settings: dict[str, object],
-    rewards: list[list[float]],
-    expected: list[float],
+    name: str, settings: dict[str, object], rewards: list[list[float]], expected: list[float]
 ) -> None:
     optimizer = chosen(name, settings)
 
@@ -53,7 +48,7 @@ def test_rewards_of_groups(
     assert (optimizer.metrics()["groups"], optimizer.metrics()["groups_alike"]) == (len(rewards), alike)
 
 
-def test_gdpo_normalises_each_component_by_itself(chosen: Chosen, make: Make, values: Values) -> None:
+def test_gdpo_normalises_each_component_by_itself() -> None:
     """Two samples, quality 1 and 0, preference 0 and 100.
 
     Normalised: quality 1/sqrt(2) and -1/sqrt(2), preference the other way round, whatever its size. With weights 2 and
@@ -67,30 +62,28 @@ def test_gdpo_normalises_each_component_by_itself(chosen: Chosen, make: Make, va
     assert found == pytest.approx([sqrt(1 / 2 / 1.01), -sqrt(1 / 2 / 1.01)], abs=1e-5)
 
 
-def _two_ways(make: Make) -> list[Scored]:
-    """Both begin at the door. One goes left and earns 4 on its second turn; the other goes right and earns nothing."""
-    left, right = (
-        make.conversation(0, "[0]\nthe door", "[1]\nleft"),
-        make.conversation(1, "[0]\nthe door", "[2]\nright"),
-    )
-    return [Scored(left, (Score(left.id, "gold", 4.0, turn=1),), 4.0), Scored(right, (), 0.0)]
+def test_gigpo_compares_turns_in_the_same_state_too() -> None:
+    """Both begin at the door. One goes left and earns 4 on its second turn; the other goes right and earns nothing.
 
-
-def test_gigpo_compares_turns_in_the_same_state_too(chosen: Chosen, make: Make, table: Table) -> None:
-    """Episodes: 4 and 0, mean 2, so 2 and -2. Steps, gamma 1/2: at the door the returns are 2 and 0, so 1 and -1; left
+    Episodes: 4 and 0, mean 2, so 2 and -2. Steps, gamma 1/2: at the door the returns are 2 and 0, so 1 and -1; left
     and right are states that one sample alone was in: 0.
 
     A = A_episode + A_step: at the door 3 and -3, afterwards 2 and -2.
     """
     gigpo = chosen("gigpo", {"gamma": 0.5})
 
-    found = table(gigpo.advantages([_two_ways(make)]))
+    left = make.conversation(0, "[0]\nthe door", "[1]\nleft")
+    right = make.conversation(1, "[0]\nthe door", "[2]\nright")
+
+    found = table(
+        gigpo.advantages([[Scored(left, (Score(left.id, "gold", 4.0, turn=1),), 4.0), Scored(right, (), 0.0)]])
+    )
 
     assert found == {("00000-0", 0): 3.0, ("00000-1", 0): -3.0, ("00000-0", 1): 2.0, ("00000-1", 1): -2.0}
     assert (gigpo.metrics()["turns"], gigpo.metrics()["turns_compared"]) == (4.0, 2.0)
 
 
-def test_gigpo_knows_a_state_that_comes_back_at_another_time(chosen: Chosen, make: Make, table: Table) -> None:
+def test_gigpo_knows_a_state_that_comes_back_at_another_time() -> None:
     """One sample is at the door twice, and earns 1 when it leaves: returns 1/2 and 1, mean 3/4."""
     played = make.conversation(0, "[0]\nthe door", "[7.5] round 3 of 20\nthe door")
     batch = [[Scored(played, (Score(played.id, "gold", 1.0, turn=1),), 1.0)]]
@@ -101,9 +94,7 @@ def test_gigpo_knows_a_state_that_comes_back_at_another_time(chosen: Chosen, mak
 
 
 @pytest.mark.parametrize(("found", "compared"), [(("locked", "locked"), 4.0), (("locked", "open"), 2.0)])
-def test_gigpo_sees_all_that_came_since_the_last_answer(
-    chosen: Chosen, make: Make, found: tuple[str, str], compared: float
-) -> None:
+def test_gigpo_sees_all_that_came_since_the_last_answer(found: tuple[str, str], compared: float) -> None:
     """Both are at the door, then on its left; what a tool found there is a part of the state too."""
     gigpo, group = chosen("gigpo"), []
     for sample, text in enumerate(found):
@@ -117,7 +108,7 @@ def test_gigpo_sees_all_that_came_since_the_last_answer(
     assert gigpo.metrics()["turns_compared"] == compared
 
 
-def test_roundwise_has_one_baseline_for_each_round(chosen: Chosen, make: Make, table: Table) -> None:
+def test_roundwise_has_one_baseline_for_each_round() -> None:
     """Rewards of rounds 1 and 2: sample 0 has 1, 0, sample 1 has 0, 2. Gamma 1/2.
 
     G_2 = 0 and 2: mean 1, biased deviation 1, A = -1 and 1. G_1 = 1 + 0 and 0 + 1: alike, A = 0 and 0.
@@ -137,7 +128,7 @@ def test_roundwise_has_one_baseline_for_each_round(chosen: Chosen, make: Make, t
     assert [alone["00000-0", 0], alone["00000-1", 0]] == pytest.approx([1, -1], abs=1e-5)
 
 
-def test_roundwise_gives_every_turn_of_a_round_the_same(chosen: Chosen, make: Make, table: Table) -> None:
+def test_roundwise_gives_every_turn_of_a_round_the_same() -> None:
     """Two turns in round 1, one in round 2; the format score of the first turn belongs to round 1.
 
     G_1 = 1 and 0, G_2 = 0 and 0, gamma 0: A = 1, 1, 0 and -1, -1, 0.
@@ -151,7 +142,7 @@ def test_roundwise_gives_every_turn_of_a_round_the_same(chosen: Chosen, make: Ma
     assert [found["00000-1", place] for place in range(3)] == pytest.approx([-1, -1, 0], abs=1e-5)
 
 
-def test_roundwise_leaves_those_out_that_never_came_to_a_round(chosen: Chosen, make: Make, table: Table) -> None:
+def test_roundwise_leaves_those_out_that_never_came_to_a_round() -> None:
     """Only sample 0 has a round 2: nothing to compare it with. Round 1, gamma 0: 3 and 1, A = 1 and -1."""
     found = table(chosen("roundwise", {"gamma": 0.0}).advantages([make.by_rounds([3.0, 9.0], [1.0])]))
 
@@ -159,7 +150,7 @@ def test_roundwise_leaves_those_out_that_never_came_to_a_round(chosen: Chosen, m
     assert [found["00000-0", 0], found["00000-1", 0]] == pytest.approx([1, -1], abs=1e-5)
 
 
-def test_a_reward_of_the_whole_episode_comes_at_its_end(chosen: Chosen, make: Make, table: Table) -> None:
+def test_a_reward_of_the_whole_episode_comes_at_its_end() -> None:
     """No scores, rewards 1 and 0, two rounds, gamma 1/2: G_2 = 1 and 0, G_1 = 1/2 and 0: A = 1 and -1 at both."""
     batch = [[Scored(make.episode(place, [1, 2]), (), reward) for place, reward in enumerate([1.0, 0.0])]]
 
@@ -168,7 +159,7 @@ def test_a_reward_of_the_whole_episode_comes_at_its_end(chosen: Chosen, make: Ma
     assert [found["00000-0", 0], found["00000-0", 1]] == pytest.approx([1, 1], abs=1e-4)
 
 
-def test_turnwise_compares_the_same_turn_by_what_it_earned(chosen: Chosen, make: Make, table: Table) -> None:
+def test_turnwise_compares_the_same_turn_by_what_it_earned() -> None:
     """Turn 0: 1 and 0, spread sqrt(1/2), A = 1/sqrt(2) and -1/sqrt(2). Turn 1: 5 and 5, left out without a penalty."""
     one, other = make.episode(0, [0, 0]), make.episode(1, [0, 0])
     scores = (Score(one.id, "ac", 1.0, turn=0), Score(one.id, "ac", 5.0, turn=1))
@@ -182,17 +173,14 @@ def test_turnwise_compares_the_same_turn_by_what_it_earned(chosen: Chosen, make:
     assert kept == {("00000-0", 0): high, ("00000-1", 0): low, ("00000-0", 1): 0.0, ("00000-1", 1): 0.0}
 
 
-def test_a_turn_earns_what_its_round_and_its_episode_earned(chosen: Chosen, make: Make, table: Table) -> None:
+def test_a_turn_earns_what_its_round_and_its_episode_earned() -> None:
     """Round 1 brings sample 0 a 2, the whole episode brings sample 1 a 1, the turns are in rounds 1 and 2.
 
     Turn 0: 2 and 1, turn 1: 0 and 1; so A = 0.707, -0.707 and -0.707, 0.707.
     """
     one, other = make.episode(0, [1, 2]), make.episode(1, [1, 2])
     batch = [
-        [
-            Scored(one, (Score(one.id, "right", 2.0, round=1),), 2.0),
-            Scored(other, (Score(other.id, "done", 1.0),), 1.0),
-        ]
+        [Scored(one, (Score(one.id, "right", 2.0, round=1),), 2.0), Scored(other, (Score(other.id, "done", 1.0),), 1.0)]
     ]
 
     found = table(chosen("turnwise").advantages(batch))
@@ -201,7 +189,7 @@ def test_a_turn_earns_what_its_round_and_its_episode_earned(chosen: Chosen, make
     assert [found["00000-0", 0], found["00000-1", 1]] == [half, half]
 
 
-def test_imitation_makes_every_whole_answer_more_likely(chosen: Chosen, make: Make, table: Table) -> None:
+def test_imitation_makes_every_whole_answer_more_likely() -> None:
     """Rewards 3 and 1, at least 2: the second episode is left out. So are three of the first one's turns: one that was
     interrupted, one that was not understood, and one that was cut off at its maximum length.
     """
@@ -232,11 +220,11 @@ def test_imitation_makes_every_whole_answer_more_likely(chosen: Chosen, make: Ma
         ("imitation", Loss("agentfw_plugins.optimizers.imitation:Likelihood", sampled=False)),
     ],
 )
-def test_each_names_its_algorithms_loss(chosen: Chosen, name: str, loss: Loss) -> None:
+def test_each_names_its_algorithms_loss(name: str, loss: Loss) -> None:
     assert chosen(name).loss() == loss
 
 
-def test_every_value_of_the_loss_is_a_setting(chosen: Chosen) -> None:
+def test_every_value_of_the_loss_is_a_setting() -> None:
     settings: dict[str, Any] = {
         "clip_low": 0.1,
         "clip_high": 0.3,
@@ -251,16 +239,14 @@ def test_every_value_of_the_loss_is_a_setting(chosen: Chosen) -> None:
         assert chosen(name, settings).loss() == Loss(**settings)
 
 
-def test_a_sum_of_tokens_needs_a_length(chosen: Chosen) -> None:
+def test_a_sum_of_tokens_needs_a_length() -> None:
     with pytest.raises(SettingsError, match="length"):
         chosen("grpo", {"aggregation": "token_sum"})
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), 1e200])
 @pytest.mark.parametrize("name", [*NAMES, "empirical_bayes"])
-def test_a_reward_that_is_no_number_is_an_error_that_names_the_episode_and_changes_nothing(
-    chosen: Chosen, make: Make, name: str, bad: float
-) -> None:
+def test_a_reward_that_is_no_number_is_an_error_that_names_the_episode(name: str, bad: float) -> None:
     optimizer, group = chosen(name), make.rewarded([1.0, bad])
     optimizer.advantages([make.tracked([0.0, 0.0], [1.0, 3.0])])
     before = json.dumps(optimizer.state())
@@ -276,9 +262,7 @@ def test_a_reward_that_is_no_number_is_an_error_that_names_the_episode_and_chang
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_silence_is_part_of_the_comparison_and_nothing_to_learn_from(
-    chosen: Chosen, make: Make, table: Table, name: str
-) -> None:
+def test_silence_is_part_of_the_comparison_and_nothing_to_learn_from(name: str) -> None:
     """A turn without a token has no advantage; the other sample is still compared with the one that was silent."""
     group = make.rewarded([1.0, 0.0])
     silent = group[1].episode.turns[0]
@@ -291,7 +275,7 @@ def test_silence_is_part_of_the_comparison_and_nothing_to_learn_from(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_empty_group_is_no_group(chosen: Chosen, make: Make, name: str) -> None:
+def test_an_empty_group_is_no_group(name: str) -> None:
     optimizer = chosen(name)
 
     assert optimizer.advantages([[], []]) == []
@@ -299,7 +283,7 @@ def test_an_empty_group_is_no_group(chosen: Chosen, make: Make, name: str) -> No
 
 
 @pytest.mark.parametrize("name", ["grpo", "dapo", "gspo", "gdpo", "gigpo", "parpo", "roundwise", "turnwise"])
-def test_differences_far_below_the_floor_are_no_signal(chosen: Chosen, make: Make, values: Values, name: str) -> None:
+def test_differences_far_below_the_floor_are_no_signal(name: str) -> None:
     """A judge's noise of 1e-5 would be an advantage of 1.25 if it were divided by its own spread."""
     optimizer = chosen(name, {"scale": True} if name == "gigpo" else {})
     noise, told_apart = [0.50001, 0.5, 0.5, 0.5, 0.50001], [1.0, 0.0, 0.0, 0.0, 1.0]
@@ -308,9 +292,7 @@ def test_differences_far_below_the_floor_are_no_signal(chosen: Chosen, make: Mak
     assert max(map(abs, values(optimizer.advantages([make.rewarded(told_apart)])))) > 0.5
 
 
-def test_a_user_whose_rewards_hardly_ever_differed_is_not_measured_by_noise(
-    chosen: Chosen, make: Make, values: Values
-) -> None:
+def test_a_user_whose_rewards_hardly_ever_differed_is_not_measured_by_noise() -> None:
     parpo = chosen("parpo", {"baseline": "anchor", "base_weight": 0.0, "personal_weight": 1.0})
     parpo.restore({"anchors": {"ada": [0.5, 1e-10, 9]}})
 

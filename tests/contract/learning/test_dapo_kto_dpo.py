@@ -9,13 +9,13 @@ import pytest
 from agentfw.errors import SettingsError
 from agentfw.optimizer import Loss, Scored
 
-from .conftest import Chosen, Make, Table, Values
+from .conftest import chosen, make, table, values
 
 LONG = {"max_answer": 100, "overlong_buffer": 20}
 HALF = pytest.approx(sqrt(0.5), abs=1e-4)
 
 
-def answered(make: Make, lengths: list[int], rewards: list[float], *, index: int = 0) -> list[Scored]:
+def answered(lengths: list[int], rewards: list[float], *, index: int = 0) -> list[Scored]:
     """A group of one-turn episodes whose answers have these many tokens."""
     group = make.rewarded(rewards, index=index)
     for scored, length in zip(group, lengths, strict=True):
@@ -23,19 +23,19 @@ def answered(make: Make, lengths: list[int], rewards: list[float], *, index: int
     return group
 
 
-def test_a_long_answer_loses_reward_from_the_buffer_on(chosen: Chosen, make: Make, values: Values) -> None:
+def test_a_long_answer_loses_reward_from_the_buffer_on() -> None:
     """At most 100 tokens, the last 20 of them the buffer: 80 tokens lose 0, 85 lose 5/20, 100 and more lose 1.
 
     All four earned 1, so their rewards are 1, 0.75, 0 and 0: mean 0.4375, and A is the difference from it.
     """
     dapo = chosen("dapo", {**LONG, "scale": False})
 
-    found = values(dapo.advantages([answered(make, [80, 85, 100, 130], [1.0] * 4)]))
+    found = values(dapo.advantages([answered([80, 85, 100, 130], [1.0] * 4)]))
 
     assert found == pytest.approx([0.5625, 0.3125, -0.4375, -0.4375])
 
 
-def test_the_longest_answer_of_an_episode_counts(chosen: Chosen, make: Make, table: Table) -> None:
+def test_the_longest_answer_of_an_episode_counts() -> None:
     """Two turns of 100 tokens lose no more than one: rewards 1 - 0.5 and 1, so A = -0.25 and 0.25."""
     group = make.rewarded([1.0, 1.0], turns=2)
     for turn in group[0].episode.turns:
@@ -46,7 +46,7 @@ def test_the_longest_answer_of_an_episode_counts(chosen: Chosen, make: Make, tab
     assert [found["00000-0", 0], found["00000-1", 1]] == [-0.25, 0.25]
 
 
-def test_truncated_answers_are_compared_and_not_learned_from(chosen: Chosen, make: Make, table: Table) -> None:
+def test_truncated_answers_are_compared_and_not_learned_from() -> None:
     """Rewards 1 and 0, the second answer was cut off: the first still has A = 1/sqrt(2), the second has none."""
     group = make.rewarded([1.0, 0.0])
     group[1].episode.turns[0].finish = "length"
@@ -57,7 +57,7 @@ def test_truncated_answers_are_compared_and_not_learned_from(chosen: Chosen, mak
     assert len(plain.advantages([group])) == 2
 
 
-def test_a_batch_is_filled_with_groups_that_differ(chosen: Chosen, make: Make) -> None:
+def test_a_batch_is_filled_with_groups_that_differ() -> None:
     """Four groups are planned. Of four, two are equal: 2 are missing. One of those is equal, too: 1. Then none."""
     dapo = chosen("dapo")
     equal, different = make.rewarded([1.0, 1.0]), make.rewarded([1.0, 0.0])
@@ -67,7 +67,7 @@ def test_a_batch_is_filled_with_groups_that_differ(chosen: Chosen, make: Make) -
     assert dapo.missing([different, equal, different, equal, equal, different, different], wanted=4) == 0
 
 
-def test_it_stops_asking_when_the_limit_is_reached(chosen: Chosen, make: Make) -> None:
+def test_it_stops_asking_when_the_limit_is_reached() -> None:
     """Nothing but equal groups, two planned: with resample 3 at most 2 x 3 groups are played in their place."""
     equal = make.rewarded([1.0, 1.0])
     dapo = chosen("dapo")
@@ -83,12 +83,12 @@ def test_it_stops_asking_when_the_limit_is_reached(chosen: Chosen, make: Make) -
 
 
 @pytest.mark.parametrize("name", ["grpo", "gdpo", "parpo", "roundwise", "turnwise", "imitation"])
-def test_no_other_optimizer_asks_for_further_groups(chosen: Chosen, make: Make, name: str) -> None:
+def test_no_other_optimizer_asks_for_further_groups(name: str) -> None:
     assert chosen(name).missing([make.rewarded([1.0, 1.0])], wanted=4) == 0
 
 
 @pytest.mark.parametrize("values", [{"overlong_buffer": 20}, {"max_answer": 10, "overlong_buffer": 20}])
-def test_a_buffer_is_part_of_an_answer(chosen: Chosen, values: dict[str, int]) -> None:
+def test_a_buffer_is_part_of_an_answer(values: dict[str, int]) -> None:
     with pytest.raises(SettingsError, match="overlong_buffer needs max_answer"):
         chosen("dapo", values)
 
@@ -96,7 +96,7 @@ def test_a_buffer_is_part_of_an_answer(chosen: Chosen, values: dict[str, int]) -
 # -- what was rated ----------------------------------------------------------------------------------------------------
 
 
-def test_good_answers_get_one_weight_and_bad_ones_another(chosen: Chosen, make: Make, table: Table) -> None:
+def test_good_answers_get_one_weight_and_bad_ones_another() -> None:
     kto = chosen("kto", {"desirable": 0.5, "undesirable": 1.5, "beta": 0.2})
 
     found = table(kto.advantages([make.rewarded([1.0]), make.rewarded([-0.5], index=1), make.rewarded([0.0], index=2)]))
@@ -108,18 +108,11 @@ def test_good_answers_get_one_weight_and_bad_ones_another(chosen: Chosen, make: 
         aggregation="sequence_mean",
         settings={"beta": 0.2},
     )
-    assert kto.metrics() == {
-        "answers_good": 1.0,
-        "answers_bad": 1.0,
-        "answers_left_out": 0.0,
-        "episodes_unrated": 1.0,
-    }
+    assert kto.metrics() == {"answers_good": 1.0, "answers_bad": 1.0, "answers_left_out": 0.0, "episodes_unrated": 1.0}
 
 
 @pytest.mark.parametrize("reward", [1.0, -1.0])
-def test_an_answer_that_was_not_understood_interrupted_or_cut_off_teaches_nothing(
-    chosen: Chosen, make: Make, reward: float
-) -> None:
+def test_an_answer_that_was_not_understood_interrupted_or_cut_off_teaches_nothing(reward: float) -> None:
     """Whoever liked it liked something else than its format, and a bad one isn't bad for what it says."""
     kto, group = chosen("kto"), make.rewarded([reward], turns=4)
     group[0].episode.turns[0].failures = ("look: the arguments are no JSON",)
@@ -132,7 +125,7 @@ def test_an_answer_that_was_not_understood_interrupted_or_cut_off_teaches_nothin
     assert kto.metrics()["answers_left_out"] == 3.0
 
 
-def test_dpo_compares_the_best_and_the_worst_answer_to_what_was_shown(chosen: Chosen, make: Make, table: Table) -> None:
+def test_dpo_compares_the_best_and_the_worst_answer_to_what_was_shown() -> None:
     dpo = chosen("dpo")
 
     found = table(dpo.advantages([make.rewarded([0.5, -1.0, 1.0, 0.0]), make.rewarded([1.0, 1.0], index=1)]))
@@ -141,9 +134,7 @@ def test_dpo_compares_the_best_and_the_worst_answer_to_what_was_shown(chosen: Ch
     assert dpo.metrics() == {"pairs": 1.0, "unpaired": 1.0, "answers_left_out": 0.0}
 
 
-def test_dpo_pairs_no_answers_to_different_requests_and_none_that_was_cut_off(
-    chosen: Chosen, make: Make, table: Table
-) -> None:
+def test_dpo_pairs_no_answers_to_different_requests_and_none_that_was_cut_off() -> None:
     """Two conversations begin alike and go on differently. The third answer to their beginning was cut off."""
     dpo = chosen("dpo")
     talks = [

@@ -221,15 +221,14 @@ def far(ones: dict[str, Any], others: dict[str, Any]) -> float:
 
 
 CASES: dict[str, tuple[Loss, int, str]] = {
-    "token mean": (Loss(clip_low=0.05, clip_high=0.1), 4, "start"),
-    "clipped above and below differently": (Loss(clip_low=0.02, clip_high=0.3, aggregation="episode_mean"), 4, "start"),
+    "clipped above and below differently": (Loss(clip_low=0.02, clip_high=0.3), 4, "start"),
     "one ratio a turn": (
-        Loss(ratio="sequence", clip_low=0.03, clip_high=0.04, aggregation="sequence_mean"),
+        Loss(ratio="sequence", clip_high=0.04, clip_low=0.03, aggregation="sequence_mean"),
         4,
         "start",
     ),
     "one ratio an episode": (
-        Loss(ratio="episode", clip_low=0.03, clip_high=0.04, aggregation="episode_mean"),
+        Loss(ratio="episode", clip_high=0.04, clip_low=0.03, aggregation="episode_mean"),
         4,
         "start",
     ),
@@ -237,8 +236,7 @@ CASES: dict[str, tuple[Loss, int, str]] = {
     "a weight that is truncated": (loss_of("cispo", clip_high=0.05), 4, "start"),
     "a soft gate": (loss_of("sapo"), 4, "start"),
     "a teacher": (loss_of("distillation", bound=0.9), 3, "start"),
-    "constant length": (Loss(aggregation="token_sum", length=7), 1, "start"),
-    "kl from the start": (Loss(kl=0.5, aggregation="sequence_mean"), 4, "start"),
+    "kl from the start, by a constant length": (Loss(kl=0.5, aggregation="token_sum", length=7), 4, "start"),
     "kl from the base": (Loss(kl=0.5, aggregation="episode_mean"), 2, "base"),
     "importance of tokens": (Loss(importance_cap=1.05, importance_mask=1.5), 2, "start"),
     "importance of turns": (Loss(importance_cap=1.3, importance_level="sequence"), 1, "start"),

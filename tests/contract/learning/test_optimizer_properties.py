@@ -7,13 +7,13 @@ import math
 import random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentfw.errors import StorageError
 from agentfw.optimizer import Scored
 
-from .conftest import Chosen, Make, Table, Values
+from .conftest import chosen, make, table, values
 
 FLOOR = 1e-3
 """Standard deviation below which differences of rewards count as noise."""
@@ -24,7 +24,7 @@ def unit(deviation: float) -> float:
     return math.hypot(deviation, FLOOR)
 
 
-relaxed = settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+relaxed = settings(deadline=None, max_examples=20)
 
 rewards = st.floats(-100, 100).map(lambda value: round(value, 3))
 
@@ -64,14 +64,7 @@ def groups_of_any_kind(draw: st.DrawFn) -> list[float]:
     variance=st.sampled_from(["batch", "baseline"]),
 )
 def test_no_history_gives_an_advantage_beyond_the_bound(
-    chosen: Chosen,
-    make: Make,
-    values: Values,
-    history: list[list[float]],
-    drawn: list[float],
-    baseline: str,
-    scale: str,
-    variance: str,
+    history: list[list[float]], drawn: list[float], baseline: str, scale: str, variance: str
 ) -> None:
     """|A| <= w_base z + w_personal max(bound, z), z = (n - 1) / sqrt(n) being the largest z-score in a group of n."""
     parpo = chosen("parpo", {"baseline": baseline, "scale": scale, "variance": variance})
@@ -90,9 +83,7 @@ def test_no_history_gives_an_advantage_beyond_the_bound(
     st.floats(0.5, 100),
     st.floats(-100, 100),
 )
-def test_a_users_scale_and_centre_leave_personal_advantages_alone(
-    chosen: Chosen, make: Make, values: Values, batches: list[list[float]], scale: float, centre: float
-) -> None:
+def test_scale_and_centre_change_no_personal_advantage(batches: list[list[float]], scale: float, centre: float) -> None:
     """A user who says 60 to 80 where another says 0.3 to 0.4 teaches the same, once there is a history."""
     wide = [0.0, 0.3, 0.7, 1.0]
     settings = {"base_weight": 0.0, "personal_weight": 1.0, "warm_up": 3}
@@ -108,9 +99,7 @@ def test_a_users_scale_and_centre_leave_personal_advantages_alone(
 @pytest.mark.parametrize("name", ["grpo", "dr_grpo", "gspo", "gdpo", "parpo"])
 @relaxed
 @given(drawn=st.lists(rewards, min_size=2, max_size=8))
-def test_advantages_of_a_group_sum_to_nothing(
-    chosen: Chosen, make: Make, values: Values, name: str, drawn: list[float]
-) -> None:
+def test_advantages_of_a_group_sum_to_nothing(name: str, drawn: list[float]) -> None:
     """Of a first batch, that is: afterwards PARPO measures from the user's history."""
     found = values(chosen(name).advantages([make.rewarded(drawn)]))
 
@@ -120,11 +109,9 @@ def test_advantages_of_a_group_sum_to_nothing(
 @pytest.mark.parametrize("name", COMPARING)
 @relaxed
 @given(seed=st.integers(0, 10_000))
-def test_the_order_of_samples_and_groups_means_nothing(
-    chosen: Chosen, make: Make, table: Table, name: str, seed: int
-) -> None:
+def test_the_order_of_samples_and_groups_means_nothing(name: str, seed: int) -> None:
     generator = random.Random(seed)
-    batches = [[_group(make, generator, index) for index in range(3)] for _ in range(2)]
+    batches = [[_group(generator, index) for index in range(3)] for _ in range(2)]
     straight, shuffled = chosen(name), chosen(name)
     for batch in batches:
         expected = table(straight.advantages(batch))
@@ -139,7 +126,7 @@ def test_the_order_of_samples_and_groups_means_nothing(
 
 @pytest.mark.parametrize(("name", "foreign"), [("parpo", {"anchors": {"ada": [1.0]}}), ("empirical_bayes", {})])
 def test_what_is_known_of_users_outlives_a_restart_and_ends_when_they_are_forgotten(
-    chosen: Chosen, make: Make, values: Values, name: str, foreign: dict[str, object]
+    name: str, foreign: dict[str, object]
 ) -> None:
     batches = [[make.tracked([1.0, 0.0], [number, number + 2.5], user=f"{number % 2}")] for number in range(10)]
     whole, before, after = (chosen(name) for _ in range(3))
@@ -160,9 +147,7 @@ def test_what_is_known_of_users_outlives_a_restart_and_ends_when_they_are_forgot
 @pytest.mark.parametrize("name", ["grpo", "dapo", "gspo", "turnwise", "roundwise"])
 @relaxed
 @given(seed=st.integers(0, 10_000), scale=st.floats(0.5, 50), shift=st.floats(-50, 50))
-def test_the_unit_of_a_reward_means_nothing(
-    chosen: Chosen, make: Make, values: Values, name: str, seed: int, scale: float, shift: float
-) -> None:
+def test_the_unit_of_a_reward_means_nothing(name: str, seed: int, scale: float, shift: float) -> None:
     drawn = [random.Random(seed).uniform(0, 1) for _ in range(5)]
     if max(drawn) - min(drawn) < 0.05:
         return
@@ -172,7 +157,7 @@ def test_the_unit_of_a_reward_means_nothing(
     assert one == pytest.approx(two, abs=1e-3)
 
 
-def _group(make: Make, generator: random.Random, index: int) -> list[Scored]:
+def _group(generator: random.Random, index: int) -> list[Scored]:
     """Samples that differ in rewards, on both tracks."""
     size = generator.randint(1, 5)
     draw = [generator.uniform(-1, 1) for _ in range(2 * size)]

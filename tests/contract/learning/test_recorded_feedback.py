@@ -59,10 +59,11 @@ GOOD = 12
 
 Rate = Callable[[Session], None]
 Row = tuple[Any, ...]
+TrainedOn = Callable[..., list[Row]]
 
 
 @pytest.fixture
-def trained_on(agentfw: Agentfw, install: Callable[..., None], tmp_path: Path) -> Callable[..., list[Row]]:
+def trained_on(agentfw: Agentfw, install: Callable[..., None], tmp_path: Path) -> TrainedOn:
     """Record conversations about each of these subjects, rate them, train from them, and return what was learned.
 
     `answers` are what the policy says, by subject; each subject is tried in several conversations, so that some of
@@ -139,9 +140,7 @@ RATES: dict[str, Rate] = {
 ANSWERS = {"garbled": GARBLED, "ugly": GARBLED}
 
 
-def test_kto_is_given_the_newest_rating_of_each_answer_as_its_users_and_none_that_a_version_is_measured_on(
-    trained_on: Callable[..., list[Row]],
-) -> None:
+def test_kto_is_given_the_newest_rating_of_each_answer_and_none_to_measure_on(trained_on: TrainedOn) -> None:
     rows = trained_on("kto", RATES, ANSWERS)
 
     subjects = ["plain", *RATES]
@@ -169,7 +168,7 @@ def test_kto_is_given_the_newest_rating_of_each_answer_as_its_users_and_none_tha
     }
 
 
-def test_imitation_is_given_the_wanted_answers_alone(trained_on: Callable[..., list[Row]]) -> None:
+def test_imitation_is_given_the_wanted_answers_alone(trained_on: TrainedOn) -> None:
     rows = trained_on("imitation", RATES, ANSWERS)
 
     assert {answer for _, answer, *_ in rows} == {"mint tea", "green tea"}
@@ -184,9 +183,7 @@ def second_is_worse(session: Session) -> None:
     session.feedback(-1.0, turn=1)
 
 
-def test_dpo_is_given_the_better_and_the_worse_of_two_answers_to_a_request(
-    trained_on: Callable[..., list[Row]],
-) -> None:
+def test_dpo_is_given_the_better_and_the_worse_of_two_answers_to_a_request(trained_on: TrainedOn) -> None:
     rows = trained_on("dpo", {**RATES, "twice": second_is_worse}, ANSWERS)
 
     found = {subject: about(subject, rows) for subject in [*RATES, "twice", "plain"]}
@@ -216,7 +213,7 @@ def contradicted(session: Session) -> None:
     session.feedback(-1.0, turn=0)
 
 
-def test_a_hint_is_the_newest_that_was_said_of_an_answer_and_no_praise(trained_on: Callable[..., list[Row]]) -> None:
+def test_a_hint_is_the_newest_that_was_said_of_an_answer_and_no_praise(trained_on: TrainedOn) -> None:
     rows = trained_on("hint", {**SAID, "contradicted": contradicted}, ANSWERS)
 
     found = {(question.split()[0], answer, value, *words) for question, answer, value, _, *words in rows}
@@ -230,7 +227,7 @@ def test_a_hint_is_the_newest_that_was_said_of_an_answer_and_no_praise(trained_o
 
 
 def test_notes_in_the_view_are_hints(
-    trained_on: Callable[..., list[Row]], note_in_view: Callable[[Path, Session, str], None], tmp_path: Path
+    trained_on: TrainedOn, note_in_view: Callable[[Path, Session, str], None], tmp_path: Path
 ) -> None:
     def noted(session: Session) -> None:
         (run,) = (tmp_path / "recorded").iterdir()
@@ -243,9 +240,7 @@ def test_notes_in_the_view_are_hints(
 
 
 @pytest.mark.parametrize(("optimizer", "needed"), [("dpo", "corrected ones"), ("hint", "said in words")])
-def test_a_recording_without_pairs_or_words_is_refused_with_what_it_lacks(
-    trained_on: Callable[..., list[Row]], optimizer: str, needed: str
-) -> None:
+def test_a_recording_is_refused_with_what_it_lacks(trained_on: TrainedOn, optimizer: str, needed: str) -> None:
     with pytest.raises(AssertionError) as caught:
         trained_on(optimizer, {"disliked": rated(-1.0)})
 

@@ -18,7 +18,7 @@ from agentfw.errors import UsageError
 from agentfw.learner import Batch
 from agentfw.optimizer import Optimizer, Scored
 
-from .conftest import Chosen
+from .conftest import chosen
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
@@ -47,7 +47,6 @@ def batch_of(hint: Optimizer, episodes: Sequence[Episode], folder: Path) -> Batc
 
 @pytest.mark.parametrize("teacher", ["frozen", "moving"])
 def test_a_step_follows_the_model_that_is_shown_the_hint(
-    chosen: Chosen,
     learner_of: Callable[..., Learner],
     small_model: Path,
     make_adapter: Callable[..., Path],
@@ -118,9 +117,7 @@ def test_a_step_follows_the_model_that_is_shown_the_hint(
     assert apart < 1e-3 * moved
 
 
-def test_a_hint_longer_than_the_model_can_read_is_left_out_and_counted(
-    chosen: Chosen, learner_of: Callable[..., Learner], tmp_path: Path
-) -> None:
+def test_a_hint_longer_than_the_model_reads_is_counted(learner_of: Callable[..., Learner], tmp_path: Path) -> None:
     hint, episodes = chosen("hint"), [answered(0, comment="shorter " * 1300), answered(1, comment="shorter")]
 
     update = learner_of("sft").update(batch_of(hint, episodes, tmp_path / "update"))
@@ -129,9 +126,7 @@ def test_a_hint_longer_than_the_model_can_read_is_left_out_and_counted(
     assert update.metrics["turns_without_tokens"] == 1
 
 
-def test_a_learner_without_a_chat_template_says_which_to_use(
-    chosen: Chosen, learner_of: Callable[..., Learner], tmp_path: Path
-) -> None:
+def test_a_learner_without_a_chat_template_names_another(learner_of: Callable[..., Learner], tmp_path: Path) -> None:
     episode = answered(0, comment="shorter")
     episode.turns[0] = replace(episode.turns[0], prompt_ids=(1, 2, 3), token_ids=(4, 5))
 

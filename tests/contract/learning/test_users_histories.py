@@ -10,21 +10,20 @@ from math import sqrt
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentfw.errors import SettingsError
 from agentfw.optimizer import Advantage, Optimizer, Scored
 from agentfw.scores import Score
 
-from .conftest import Chosen, Make, Values
+from .conftest import chosen, make, values
 
 AT_ONCE = {"variance": "batch", "warm_up": 1}
 """Anchors that count from the second batch on and have their batch's variance: these can be followed by hand."""
-HALF = pytest.approx(sqrt(0.5), abs=1e-5)
 
 
-def test_a_new_user_is_compared_within_the_group(chosen: Chosen, make: Make, values: Values) -> None:
+def test_a_new_user_is_compared_within_the_group() -> None:
     """Personal 1 and 3, base 1 and 0; nothing is known of ada.
 
     Both tracks by the group's spread: personal -0.707, 0.707, base 0.707, -0.707; half of each: 0 and 0. Without the
@@ -40,16 +39,16 @@ def test_a_new_user_is_compared_within_the_group(chosen: Chosen, make: Make, val
     assert values(alone.advantages(batch)) == pytest.approx([-sqrt(0.5) / 2, sqrt(0.5) / 2], abs=1e-5)
 
 
-def _second_batch(chosen: Chosen, make: Make, **settings: object) -> tuple[Optimizer, Sequence[Advantage]]:
+def _second_batch(**settings: object) -> tuple[Optimizer, Sequence[Advantage]]:
     """After ada's anchor came to mean 2 and variance 1: personal 4 and 6, base 1 and 0."""
     parpo = chosen("parpo", {**AT_ONCE, "decay": 0.5, **settings})
     parpo.advantages([make.tracked([0.0, 0.0], [1.0, 3.0])])
     return parpo, parpo.advantages([make.tracked([1.0, 0.0], [4.0, 6.0], index=1)])
 
 
-def test_it_tells_what_share_of_the_groups_an_anchor_judged(chosen: Chosen, make: Make) -> None:
+def test_it_tells_what_share_of_the_groups_an_anchor_judged() -> None:
     """Ada's rewards have differed before, ben is new, and nothing that cem got ever differed."""
-    parpo, _ = _second_batch(chosen, make)
+    parpo, _ = _second_batch()
 
     batch = [
         make.tracked([1.0, 0.0], [4.0, 6.0], index=2),
@@ -62,12 +61,12 @@ def test_it_tells_what_share_of_the_groups_an_anchor_judged(chosen: Chosen, make
     assert parpo.metrics()["warming"] == pytest.approx(2 / 3)
 
 
-def test_both_tracks_add_up(chosen: Chosen, make: Make, values: Values) -> None:
+def test_both_tracks_add_up() -> None:
     """Base: 0.707, -0.707. Personal: mean 5, cap 2 + 1 = 3, b = 3: 1 and 3. A = (0.707 + 1) / 2, (-0.707 + 3) / 2.
 
     The anchor was read first. Then it goes half way: mean (2 + 5) / 2, variance (1 + 1) / 2.
     """
-    parpo, found = _second_batch(chosen, make)
+    parpo, found = _second_batch()
 
     assert values(found) == pytest.approx([(sqrt(0.5) + 1) / 2, (3 - sqrt(0.5)) / 2], abs=1e-5)
     assert parpo.state()["anchors"]["ada"] == [3.5, 1.0, 2]
@@ -89,16 +88,14 @@ def test_both_tracks_add_up(chosen: Chosen, make: Make, values: Values) -> None:
         ({"warm_up": 2}, [-sqrt(0.5), sqrt(0.5)]),  # one batch is not enough to be an anchor
     ],
 )
-def test_baselines_and_scales(
-    chosen: Chosen, make: Make, values: Values, settings: dict[str, object], personal: list[float]
-) -> None:
+def test_baselines_and_scales(settings: dict[str, object], personal: list[float]) -> None:
     """The personal track alone, ada's anchor at mean 2 and deviation 1, rewards 4 and 6 with mean 5."""
-    _, found = _second_batch(chosen, make, base_weight=0.0, personal_weight=1.0, **settings)
+    _, found = _second_batch(base_weight=0.0, personal_weight=1.0, **settings)
 
     assert values(found) == pytest.approx(personal, abs=1e-5)
 
 
-def test_without_its_personal_track_it_is_grpo_on_the_base_rewards(chosen: Chosen, make: Make, values: Values) -> None:
+def test_without_its_personal_track_it_is_grpo_on_the_base_rewards() -> None:
     """C3: rewards 1, 0, 0, 1 on the base track, as in GRPO's example, with half the weight."""
     parpo = chosen("parpo", {**AT_ONCE, "personal_weight": 0.0})
     batch = [make.tracked([1.0, 0.0, 0.0, 1.0], [9.0, -9.0, 3.0, 4.0])]
@@ -107,9 +104,7 @@ def test_without_its_personal_track_it_is_grpo_on_the_base_rewards(chosen: Chose
         assert values(parpo.advantages(batch))[:2] == pytest.approx([sqrt(3) / 4, -sqrt(3) / 4], abs=1e-5)
 
 
-def test_in_a_group_of_several_users_each_is_measured_from_their_own_anchor(
-    chosen: Chosen, make: Make, values: Values
-) -> None:
+def test_in_a_group_of_several_users_each_is_measured_from_their_own_anchor() -> None:
     """ada at 2 with deviation 1, bob at 20 with deviation 10: rewards 3 and 30 are one deviation above for both."""
     parpo = chosen("parpo", {"baseline": "anchor", "base_weight": 0.0, "personal_weight": 1.0})
     parpo.restore({"anchors": {"ada": [2.0, 1.0, 9], "bob": [20.0, 100.0, 9]}})
@@ -120,9 +115,7 @@ def test_in_a_group_of_several_users_each_is_measured_from_their_own_anchor(
 
 
 @pytest.mark.parametrize("baseline", ["min_upper", "max_lower", "anchor"])
-def test_single_samples_are_judged_by_the_anchor_whatever_the_baseline(
-    chosen: Chosen, make: Make, values: Values, baseline: str
-) -> None:
+def test_single_samples_are_judged_by_the_anchor_whatever_the_baseline(baseline: str) -> None:
     """Anchor at mean 2 and deviation 1: rewards 1.5, 2 and 5 are half a deviation below, at it, and 3 above.
 
     Those at the anchor learn nothing, so they aren't counted as anchored. GRPO would learn nothing of any. The variance
@@ -138,7 +131,7 @@ def test_single_samples_are_judged_by_the_anchor_whatever_the_baseline(
     assert parpo.state()["anchors"]["ada"] == [3.5, 5.0, 2]
 
 
-def test_with_the_anchor_as_its_baseline_the_variance_is_that_around_the_anchor(chosen: Chosen, make: Make) -> None:
+def test_with_the_anchor_as_its_baseline_the_variance_is_that_around_the_anchor() -> None:
     """Mean 2, then 4 and 6: squares 4 and 16 around 2, mean 10; half of it and half of 1. Within groups it is 2."""
     settings = {"decay": 0.5, "warm_up": 1}
     for baseline, variance in (("anchor", 5.5), ("min_upper", 1.5)):
@@ -149,23 +142,18 @@ def test_with_the_anchor_as_its_baseline_the_variance_is_that_around_the_anchor(
         assert parpo.state()["anchors"]["ada"] == pytest.approx([3.5, variance, 2])
 
 
-def test_a_user_whose_reward_never_changed_is_compared_within_the_group(
-    chosen: Chosen, make: Make, values: Values
-) -> None:
+def test_a_user_whose_reward_never_changed_is_compared_within_the_group() -> None:
     """Five batches of 0, then 1 and 0: an anchor without spread would make of it 1 / 0.01 = 100."""
     parpo = chosen("parpo", {**AT_ONCE, "base_weight": 0.0, "personal_weight": 1.0})
     for _ in range(5):
         parpo.advantages([make.tracked([0.0, 0.0], [0.0, 0.0])])
 
-    assert values(parpo.advantages([make.tracked([0.0, 0.0], [1.0, 0.0])])) == [
-        HALF,
-        pytest.approx(-sqrt(0.5), abs=1e-5),
-    ]
+    found = values(parpo.advantages([make.tracked([0.0, 0.0], [1.0, 0.0])]))
+
+    assert found == pytest.approx([sqrt(0.5), -sqrt(0.5)], abs=1e-5)
 
 
-def test_a_group_that_leaves_a_flat_history_is_bounded_and_keeps_its_order(
-    chosen: Chosen, make: Make, values: Values
-) -> None:
+def test_a_group_that_leaves_a_flat_history_is_bounded_and_keeps_its_order() -> None:
     """Batches of 0.5 and 0.5 + 1e-9: deviation 1e-9 / sqrt(2). Then 0, 0.5 and 1, mean 0.5, which is the baseline.
 
     By that deviation 0 and 1 would be at 7e8. The farthest reward is at the bound of 4, and zero stays zero.
@@ -179,9 +167,7 @@ def test_a_group_that_leaves_a_flat_history_is_bounded_and_keeps_its_order(
     assert found == pytest.approx([-4.0, 0.0, 4.0], abs=1e-6)
 
 
-def test_alone_a_base_reward_is_measured_from_the_running_mean_of_its_query(
-    chosen: Chosen, make: Make, values: Values
-) -> None:
+def test_alone_a_base_reward_is_measured_from_the_running_mean_of_its_query() -> None:
     """Base rewards 1 and 3 come first, in groups of one: mean 2, variance 1, over both users.
 
     Base 5: (5 - 2) / 1 = 3, half of it is 1.5. The anchor was read first. Without the setting, there is no base track.
@@ -199,7 +185,7 @@ def test_alone_a_base_reward_is_measured_from_the_running_mean_of_its_query(
     assert again.state() == running.state()
 
 
-def test_a_training_starts_with_the_anchors_of_another_one(chosen: Chosen, make: Make, tmp_path: Path) -> None:
+def test_a_training_starts_with_the_anchors_of_another_one(tmp_path: Path) -> None:
     first = chosen("parpo", AT_ONCE)
     first.advantages([make.tracked([0.0, 0.0], [1.0, 3.0])])
     state = tmp_path / "state.json"
@@ -215,13 +201,13 @@ def test_a_training_starts_with_the_anchors_of_another_one(chosen: Chosen, make:
 # -- empirical_bayes ---------------------------------------------------------------------------------------------------
 
 
-relaxed = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+relaxed = settings(deadline=None, max_examples=25)
 Batch = Sequence[tuple[str, Sequence[float]]]
 """The groups of a batch: a user each, and what they give."""
 PERSONAL = {"base_weight": 0.0, "personal_weight": 1.0}
 
 
-def group(make: Make, user: str, rewards: Sequence[float], index: int = 0) -> list[Scored]:
+def group(user: str, rewards: Sequence[float], index: int = 0) -> list[Scored]:
     """The samples of one request, with a reward on the personal track only."""
     episodes = [make.episode(sample, index=index, user=user) for sample in range(len(rewards))]
     return [
@@ -243,16 +229,16 @@ def a_history(seed: int, users: int = 6, updates: int = 30, size: int = 1) -> li
     ]
 
 
-def as_batch(make: Make, batch: Batch) -> list[list[Scored]]:
-    return [group(make, user, rewards, index) for index, (user, rewards) in enumerate(batch)]
+def as_batch(batch: Batch) -> list[list[Scored]]:
+    return [group(user, rewards, index) for index, (user, rewards) in enumerate(batch)]
 
 
-def learn(optimizer: Optimizer, make: Make, batches: Sequence[Batch]) -> None:
+def learn(optimizer: Optimizer, batches: Sequence[Batch]) -> None:
     for batch in batches:
-        optimizer.advantages(as_batch(make, batch))
+        optimizer.advantages(as_batch(batch))
 
 
-def test_a_single_answer_is_measured_from_its_users_history(chosen: Chosen, make: Make, values: Values) -> None:
+def test_a_single_answer_is_measured_from_its_users_history() -> None:
     """Ada and ben, known well, at 2 and 20 with deviations 1 and 10: rewards one deviation above get the same.
 
     Half of the variance lies within requests, and that is the unit: sqrt(2) of it are one deviation.
@@ -262,12 +248,12 @@ def test_a_single_answer_is_measured_from_its_users_history(chosen: Chosen, make
     people = {"ada": [1e6, 2.0, 1.0], "ben": [1e6, 20.0, 100.0]}
     one.restore({"base": {"users": {}, **track}, "personal": {"users": people, **track}})
 
-    found = values(one.advantages([group(make, "ada", [3.0]), group(make, "ben", [30.0], 1)]))
+    found = values(one.advantages([group("ada", [3.0]), group("ben", [30.0], 1)]))
 
     assert found == pytest.approx([math.sqrt(2)] * 2, abs=3e-3)
 
 
-def test_group_and_history_are_weighed_by_precision(chosen: Chosen, make: Make, values: Values) -> None:
+def test_group_and_history_are_weighed_by_precision() -> None:
     """Ada at 0 with deviation 1, half of it between requests and half within: tau^2 = sigma^2 = 0.5, e^2 = 0.
 
     Rewards 2 and 4. Each other sample counts a = 0.5 / (0.5 + 0.5) = 1/2, so b is 2 and 1, and r - b 0 and 3. Their
@@ -279,30 +265,29 @@ def test_group_and_history_are_weighed_by_precision(chosen: Chosen, make: Make, 
     known = {"base": {"users": {}, **track}, "personal": {"users": {"ada": [1e9, 0.0, 1.0]}, **track}}
 
     one.restore(known)
-    two = values(one.advantages([group(make, "ada", [2.0, 4.0])]))
+    two = values(one.advantages([group("ada", [2.0, 4.0])]))
     assert two == pytest.approx([0.0, 3 / math.sqrt(5 / 4)], abs=5e-3)
     one.restore(known)
-    four = values(one.advantages([group(make, "ada", [1.0, 1.0, 1.0, 5.0])]))
+    four = values(one.advantages([group("ada", [1.0, 1.0, 1.0, 5.0])]))
     assert four == pytest.approx(
         [value / math.sqrt(3.65) for value in [1 - 0.75 * 7 / 3] * 3 + [5 - 0.75 * 1]], abs=5e-3
     )
 
 
-def test_in_a_group_of_several_users_each_is_measured_from_their_own_history(
-    chosen: Chosen, make: Make, values: Values
-) -> None:
+def test_in_a_group_of_several_users_each_is_measured_from_their_own_history() -> None:
     apart, mixed = chosen("empirical_bayes", PERSONAL), chosen("empirical_bayes", PERSONAL)
     for one in (apart, mixed):
-        learn(one, make, a_history(3))
-    ada, ben = group(make, "0", [5.0]), group(make, "1", [-5.0], 1)
+        learn(one, a_history(3))
+    ada, ben = group("0", [5.0]), group("1", [-5.0], 1)
 
     assert values(mixed.advantages([ada + ben])) == pytest.approx(values(apart.advantages([ada, ben])))
 
 
-@relaxed
-@given(st.integers(0, 10**6), st.floats(-200, 200), st.floats(0.02, 50), st.integers(1, 3))
+@pytest.mark.parametrize(
+    ("seed", "shift", "scale", "size"), [(1, -200.0, 50.0, 1), (2, 200.0, 0.05, 2), (3, 0.3, 4.0, 3), (4, -7.0, 0.5, 1)]
+)
 def test_shifting_or_scaling_one_users_rewards_changes_nothing_once_they_are_known(
-    chosen: Chosen, make: Make, values: Values, seed: int, shift: float, scale: float, size: int
+    seed: int, shift: float, scale: float, size: int
 ) -> None:
     """Known is who has given many rewards. Until then a user is drawn towards the others, as far as these are alike."""
     plain, moved = chosen("empirical_bayes", PERSONAL), chosen("empirical_bayes", PERSONAL)
@@ -311,8 +296,8 @@ def test_shifting_or_scaling_one_users_rewards_changes_nothing_once_they_are_kno
     def as_moved(batch: Batch) -> Batch:
         return [(user, [shift + scale * one for one in own] if user == "0" else own) for user, own in batch]
 
-    learn(plain, make, batches)
-    learn(moved, make, [as_moved(batch) for batch in batches])
+    learn(plain, batches)
+    learn(moved, [as_moved(batch) for batch in batches])
     histories = [one.state()["personal"]["users"] for one in (plain, moved)]
     assert histories[1]["0"][1] == pytest.approx(shift + scale * histories[0]["0"][1], abs=1e-6, rel=1e-6)
 
@@ -323,26 +308,24 @@ def test_shifting_or_scaling_one_users_rewards_changes_nothing_once_they_are_kno
             weight, middle, variance = users["0"]
             users["0"] = [weight, shift + scale * middle, scale**2 * variance]
         one.restore({**state, "personal": {**state["personal"], "users": users}})
-        found.append(values(one.advantages(as_batch(make, batch))))
+        found.append(values(one.advantages(as_batch(batch))))
     assert found[1] == pytest.approx(found[0], rel=0.06, abs=0.01)
 
 
 @relaxed
 @given(st.floats(-1e6, 1e6), st.lists(st.integers(1, 4), min_size=1, max_size=6), st.integers(1, 5))
-def test_equal_rewards_give_none(
-    chosen: Chosen, make: Make, values: Values, reward: float, sizes: list[int], updates: int
-) -> None:
+def test_equal_rewards_give_none(reward: float, sizes: list[int], updates: int) -> None:
     one = chosen("empirical_bayes")
     for _ in range(updates):
         batch = [make.tracked([reward] * n, [reward] * n, index=place, user=str(n)) for place, n in enumerate(sizes)]
         assert set(values(one.advantages(batch))) == {0.0}
 
 
-def test_nothing_said_is_no_reward_of_0(chosen: Chosen, make: Make, values: Values) -> None:
+def test_nothing_said_is_no_reward_of_0() -> None:
     """Ada's second answer got no thumb: it teaches nothing, and her history doesn't know of it."""
     for name in ("empirical_bayes", "reinforce"):
         with_silence, without = chosen(name, PERSONAL), chosen(name, PERSONAL)
-        rated = [group(make, "ada", [1.0]), group(make, "ben", [-1.0], 1), group(make, "cem", [0.5], 2)]
+        rated = [group("ada", [1.0]), group("ben", [-1.0], 1), group("cem", [0.5], 2)]
         silent = Scored(make.episode(index=3), (Score("00003-0", "length", 9.0),), 9.0)
 
         assert values(with_silence.advantages([*rated, [silent]])) == [*values(without.advantages(rated)), 0.0]
@@ -358,17 +341,15 @@ def test_nothing_said_is_no_reward_of_0(chosen: Chosen, make: Make, values: Valu
         max_size=5,
     )
 )
-def test_any_rewards_give_finite_advantages_within_the_bound(
-    chosen: Chosen, make: Make, values: Values, batches: list[list[tuple[str, list[float]]]]
-) -> None:
+def test_any_rewards_give_finite_advantages_within_the_bound(batches: list[list[tuple[str, list[float]]]]) -> None:
     one = chosen("empirical_bayes", PERSONAL)
     for batch in batches:
-        found = values(one.advantages(as_batch(make, batch)))
+        found = values(one.advantages(as_batch(batch)))
         assert all(abs(value) <= 5 for value in found)
     one.restore(json.loads(json.dumps(one.state())))
 
 
-def test_reinforce_compares_with_the_batch(chosen: Chosen, make: Make, values: Values) -> None:
+def test_reinforce_compares_with_the_batch() -> None:
     """Base 1 and 0, personal 1 and 3: deviations sqrt(1/2) and sqrt(2), so both tracks cancel; the base track alone."""
     batch = [make.tracked([1.0], [1.0]), make.tracked([0.0], [3.0], index=1, user="ben")]
 
@@ -377,25 +358,25 @@ def test_reinforce_compares_with_the_batch(chosen: Chosen, make: Make, values: V
     assert alone == pytest.approx([math.sqrt(0.5) / 2, -math.sqrt(0.5) / 2], abs=1e-5)
 
 
-def test_a_scale_that_changes_overnight_is_learned_within_weeks(chosen: Chosen, make: Make, values: Values) -> None:
+def test_a_scale_that_changes_overnight_is_learned_within_weeks() -> None:
     """From 0 to 1 stars to 0 to 100: bounded on the first day, and as large as before after fifty updates."""
     one, drawn = chosen("empirical_bayes", PERSONAL), random.Random(5)
-    learn(one, make, [[("ada", [drawn.random()]), ("ben", [drawn.random()])] for _ in range(40)])
+    learn(one, [[("ada", [drawn.random()]), ("ben", [drawn.random()])] for _ in range(40)])
 
-    first = values(one.advantages([group(make, "ada", [80.0]), group(make, "ben", [0.5], 1)]))
+    first = values(one.advantages([group("ada", [80.0]), group("ben", [0.5], 1)]))
     assert first[0] == 5.0
     assert abs(first[1]) < 1.0
-    learn(one, make, [[("ada", [100 * drawn.random()]), ("ben", [drawn.random()])] for _ in range(50)])
-    later = values(one.advantages([group(make, "ada", [90.0]), group(make, "ben", [0.9], 1)]))
+    learn(one, [[("ada", [100 * drawn.random()]), ("ben", [drawn.random()])] for _ in range(50)])
+    later = values(one.advantages([group("ada", [90.0]), group("ben", [0.9], 1)]))
     assert later == pytest.approx([1.4, 1.4], abs=0.7)
 
 
-def test_one_thumb_a_year_is_measured_from_the_population(chosen: Chosen, make: Make, values: Values) -> None:
+def test_one_thumb_a_year_is_measured_from_the_population() -> None:
     """Others give -1 and 1. A user who hasn't been seen for three hundred updates is as good as new, and not kept."""
     one, drawn = chosen("empirical_bayes", PERSONAL), random.Random(5)
     others = [[(str(user), [drawn.choice([-1.0, 1.0])]) for user in range(8)] for _ in range(300)]
-    learn(one, make, [[*others[0], ("rare", [1.0])], *others[1:]])
+    learn(one, [[*others[0], ("rare", [1.0])], *others[1:]])
 
     assert "rare" not in one.state()["personal"]["users"]
-    (found,) = values(one.advantages([group(make, "rare", [1.0])]))
+    (found,) = values(one.advantages([group("rare", [1.0])]))
     assert found == pytest.approx(1.0, abs=0.5)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentfw_rewardmodels import BadInputError, FileRefusedError, StorageError
@@ -23,7 +23,6 @@ from agentfw_rewardmodels.rubric import (
     Answer,
     JudgementCache,
     JudgeRefused,
-    Mark,
     Message,
     RubricJudge,
     Usage,
@@ -149,7 +148,7 @@ def test_an_attempt_that_is_too_long_keeps_its_ends() -> None:
     assert len(content) < 2000
 
 
-@pytest.mark.slow
+@settings(max_examples=30)
 @given(st.lists(st.lists(st.dictionaries(WORDS, WORDS | st.floats()), max_size=3), min_size=1, max_size=4))
 def test_whatever_attempts_hold_makes_a_question(group: list[list[Message]]) -> None:
     question = make_question(group)
@@ -210,11 +209,9 @@ def read(text: str, count: int) -> tuple[tuple[float, ...], str]:
 @pytest.mark.parametrize(
     "text",
     [
-        '{"scores": [{"id": 1, "why": "a", "score": 0.5}, {"id": 2, "why": "b", "score": 1}]}',
         '{"scores": [{"id": "2", "score": "1.0"}, {"id": "1", "score": "0.5"}]}',
         'Let me see.\n```json\n{"scores": {"1": 0.5, "2": 1}}\n```\nThat is all.',
         '<think>{"scores": [0, 0]} or so</think>First {"scores": [0, 0]}, no: {"scores": [0.5, 1]}',
-        '[{"id": 1, "score": 0.5}, {"id": 2, "score": 1}]',
         '{"scores": [{"id": 1, "score": 0.5,}, {"id": 2, "score": 1,},],}',
         "{“scores”: [0.5, 1]}",
         '```\n{"scores": [{"id": 1, "score": 0.5}, {"id": 2, "score": 1}\n```',
@@ -230,12 +227,10 @@ def test_what_is_meant_beyond_doubt_is_taken(text: str) -> None:
         ("The second is better.", "no JSON"),
         ('{"scores": [{"id": 1, "score": 0.5}]}', "no score for 2"),
         ('{"scores": [0.5, 1, 1]}', "not a JSON object with a list"),
-        ('{"scores": [{"id": 1, "score": 5}, {"id": 2, "score": 9}]}', "from 0 to 1"),
         ('{"scores": [{"id": 1, "score": NaN}, {"id": 2, "score": 1}]}', "from 0 to 1"),
         ('{"scores": [{"id": 1, "score": true}, {"id": 2, "score": 1}]}', "from 0 to 1"),
         ('{"scores": [{"id": 1, "score": 1}, {"id": 1, "score": 1}]}', "scores 1 twice"),
         ('{"scores": [{"id": 1, "score": 1}, {"id": 3, "score": 1}]}', "unknown attempt"),
-        ('{"places": [1, 0], "scores": [{"id": 1 "score": 0.5}]}', "not a JSON object with a list"),
         ("[" * 100_000, "no JSON"),
     ],
 )
@@ -323,30 +318,27 @@ def test_the_same_question_is_asked_once_also_while_it_is_being_asked(tmp_path: 
     assert (judgement.scores, judgement.reasons[0][:6]) == ((1.0, 0.25), "number")
 
 
-def test_another_judge_another_rubric_and_another_attempt_are_other_questions(tmp_path: Path) -> None:
-    judge, group = Judge(tea_is_best), TEA_AND_MILK
-    more = [*group, attempt("water")]
-    for name, rules, attempts in (("j", (), group), ("j 2", (), group), ("j", ("Be early.",), group), ("j", (), more)):
-        rubric = RubricJudge(judge, name=name, rules=rules, cache=tmp_path / "marks.db")
-        asyncio.run(rubric.judge(attempts))
-        rubric.close()
-    assert len(judge.questions) == 4
+def test_another_judge_rubric_attempt_or_beginning_is_another_question(tmp_path: Path) -> None:
+    judge = Judge(tea_is_best)
 
-
-def test_what_the_attempts_answer_is_part_of_the_question(tmp_path: Path) -> None:
-    judge, drinks = Judge(tea_is_best), ("tea", "milk")
-    rubric = RubricJudge(judge, name="j", cache=tmp_path / "marks.db")
-    for before in (
-        [ASKED],
-        [GREETING],
-        [{**ASKED, "content": "Which drink is cold?"}],
-        [{**ASKED, "role": "tool"}],
-        [{**ASKED, "calls": [{"tool": "menu"}]}],
-    ):
+    def ask(
+        *before: Message, name: str = "j", rules: Sequence[str] = (), drinks: Sequence[str] = ("tea", "milk")
+    ) -> None:
         group = [[*before, {"role": "assistant", "content": drink}] for drink in drinks]
+        rubric = RubricJudge(judge, name=name, rules=rules, cache=tmp_path / "marks.db")
         asyncio.run(rubric.judge_all([group, group]))
+        rubric.close()
 
-    assert len(judge.questions) == 5
+    ask(ASKED)
+    ask(ASKED, name="j 2")
+    ask(ASKED, rules=("Be early.",))
+    ask(ASKED, drinks=("tea", "milk", "water"))
+    ask(GREETING)
+    ask({**ASKED, "content": "Which drink is cold?"})
+    ask({**ASKED, "role": "tool"})
+    ask({**ASKED, "calls": [{"tool": "menu"}]})
+
+    assert len(judge.questions) == 8
 
 
 def test_every_attempt_has_its_own_mark_in_whatever_order_it_is_answered_and_asked(tmp_path: Path) -> None:
@@ -401,12 +393,6 @@ def test_a_file_that_is_no_cache_is_refused_and_left_alone(tmp_path: Path) -> No
     with pytest.raises(StorageError, match="can't be opened"):
         JudgementCache(tmp_path / "nowhere" / "marks.db")
     assert [path.read_bytes() for path in (other, text)] == before
-
-
-def test_marks_are_there_for_others_at_once(tmp_path: Path) -> None:
-    with JudgementCache(tmp_path / "marks.db") as one, JudgementCache(tmp_path / "marks.db") as two:
-        one.put("q", "j", [Mark(0.5, "so so")])
-        assert two.get("q", 1) == (Mark(0.5, "so so"),)
 
 
 @pytest.mark.parametrize("settings", [{"name": ""}, {"parallel": 0}, {"retries": -1}, {"longest": 0}])

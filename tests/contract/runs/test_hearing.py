@@ -13,7 +13,7 @@ import pytest
 from planted_bugs.memories import Ears
 
 from agentfw import Host, Memory, Message
-from agentfw.errors import EndpointError, StorageError, UnknownNameError, UsageError
+from agentfw.errors import AgentfwError, EndpointError, StorageError, UnknownNameError, UsageError
 from agentfw.memory import Query, Recollection, Saying
 from agentfw.request import Action
 from agentfw.runs import LiveRun, parse_spec
@@ -47,13 +47,12 @@ class Mute(Memory):
 
 
 class Away(Ears):
-    async def hear(self, saying: Saying) -> None:
-        raise StorageError("the store is away", fix="wait")
+    def __init__(self, error: AgentfwError) -> None:
+        super().__init__()
+        self.error = error
 
-
-class Failing(Ears):
     async def hear(self, saying: Saying) -> None:
-        raise EndpointError("the embedder is away", fix="wait")
+        raise self.error
 
 
 def play(runs: Path, memory: Memory, lead: Play) -> Path:
@@ -160,7 +159,11 @@ def test_what_a_kill_came_before_is_heard_at_the_next_start(tmp_path: Path) -> N
     assert [one.text for one in memory.kept.values()] == ["I like tea.", "Green tea."]
 
 
-@pytest.mark.parametrize("first", [Away(), Failing(), Mute()], ids=["full", "fails", "can't hear"])
+@pytest.mark.parametrize(
+    "first",
+    [Away(StorageError("it is away")), Away(EndpointError("it is away")), Mute()],
+    ids=["full", "fails", "can't hear"],
+)
 def test_what_a_memory_could_not_hear_is_heard_at_the_next_start(
     first: Memory, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -280,3 +283,36 @@ def test_where_nothing_can_be_shown_the_reason_is_told(tmp_path: Path) -> None:
 
     play(tmp_path, Mute(), lead)
     play(tmp_path / "without", Mute(), without)
+
+
+def test_others_are_answered_while_a_memory_waits_without_awaiting_in_the_thread_of_memories(tmp_path: Path) -> None:
+    go_on, called, threads = threading.Event(), list[str](), set[str]()
+
+    class Waits(Memory):
+        """As for a lock of a database."""
+
+        async def recall(self, query: Query) -> Sequence[Recollection]:
+            called.append("recall")
+            threads.add(threading.current_thread().name)
+            assert go_on.wait(300)
+            return [Recollection("Ada likes green tea.")]
+
+        async def close(self) -> None:
+            called.append("close")
+            threads.add(threading.current_thread().name)
+
+    async def lead(live: LiveRun) -> None:
+        waiting = asyncio.create_task(live.begin("with", "ada").answer([user("Which tea?")], user="ada"))
+        while not called:
+            await asyncio.sleep(0.001)
+        await live.begin("without").answer([user("Anybody there?")])
+        assert not waiting.done()
+        go_on.set()
+        await waiting
+        assert "Ada likes green tea." in live.sessions["with"].episode.messages[0].content
+
+    play(tmp_path, Waits(), lead)
+
+    assert called == ["recall", "close"]
+    assert threads == {"agentfw memories"}
+    assert not any(thread.name == "agentfw memories" for thread in threading.enumerate())

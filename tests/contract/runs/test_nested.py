@@ -73,13 +73,7 @@ def test_a_planner_over_a_navigator() -> None:
     episode = play(Composed(Town(), {"legs": Nested(Grid(), navigator, StepLoop())}), planner)
     # News reaches the planner while the navigator is under way.
     assert planner.sets() == [(0, []), (4, ["call"]), (6, ["legs.report"]), (15, ["legs.report"])]
-    assert navigator.sets() == [
-        (0, []),
-        (0, ["command"]),
-        (6, ["arrived"]),
-        (6, ["command"]),
-        (15, ["arrived"]),
-    ]
+    assert navigator.sets() == [(0, []), (0, ["command"]), (6, ["arrived"]), (6, ["command"]), (15, ["arrived"])]
     assert (episode.finish, episode.outcome, episode.utility) == ("finished", {"calls": 1.0}, 2.0)
     # Every event and turn says whose it is.
     assert {(event.seat, event.kind, event.name) for event in episode.events} >= {

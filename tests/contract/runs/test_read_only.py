@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from offering import offering
 
-from agentfw import Component, Environment, Policy, Run, World, action, hookimpl
+from agentfw import Environment, Policy, Run, World, action
 from agentfw.episode import Episode, Event, Intervention, Message, Task, Turn
 from agentfw.errors import PluginError
 from agentfw.host import Host
@@ -64,6 +65,7 @@ def ruin(episode: Episode) -> None:
     episode.utility, episode.finish = 1e9, "ruined"
     for event in episode.events:
         event.data["ruined"] = True
+        event.data.get("fish", []).append("ruined")
     for turn in episode.turns:
         turn.text = "ruined"
         for call in turn.calls:
@@ -121,27 +123,16 @@ class Noting(RewardModel):
         return [*sure, *(Score(episode.id, "worth", 2.0) for episode in group)]
 
 
-class Plugin:
-    @hookimpl
-    def agentfw_environments(self) -> list[Component]:
-        return [Component(name, f"{__name__}:{name.title()}", "") for name in ("pond", "whitewashed")]
-
-    @hookimpl
-    def agentfw_policies(self) -> list[Component]:
-        return [Component("tampering", f"{__name__}:Tampering", "")]
-
-    @hookimpl
-    def agentfw_memories(self) -> list[Component]:
-        return [Component("forging", f"{__name__}:Forging", "")]
-
-    @hookimpl
-    def agentfw_reward_models(self) -> list[Component]:
-        return [Component(name, f"{__name__}:{name.title()}", "") for name in ("ruining", "odd", "noting")]
-
-
 @pytest.fixture
 def host() -> Host:
-    return fresh_host(Plugin())
+    return fresh_host(
+        offering(
+            environment={"pond": Pond, "whitewashed": Whitewashed},
+            policy={"tampering": Tampering},
+            memory={"forging": Forging},
+            reward={"ruining": Ruining, "odd": Odd, "noting": Noting},
+        )
+    )
 
 
 def run(host: Host, root: Path, environment: str = "pond", **more: Any) -> Summary:
@@ -161,6 +152,7 @@ def test_nobody_can_change_a_record(host: Host, tmp_path: Path) -> None:
         assert [line["utility"] for line in lines] == [1.0, 1.0, 1.0]
         assert "ruined" not in file.read_text("utf-8")
     (episodes,) = (tmp_path / "touched").rglob("episodes.jsonl")
+    assert "ruined" not in episodes.read_text("utf-8")
     messages = [json.loads(line)["messages"] for line in episodes.read_text("utf-8").splitlines()]
     roles = [[message[0] for message in some] for some in messages]
     assert roles == [["system", "user", "assistant", "tool", "user"]] * 3
@@ -174,12 +166,9 @@ def test_a_world_that_removes_turns_is_named(host: Host, tmp_path: Path) -> None
 ODD = {
     "twice": lambda episode: [Score(episode.id, "odd", 1.0)] * 2,
     "of no turn": lambda episode: [Score(episode.id, "odd", 1.0, turn=9999)],
-    "of a negative turn": lambda episode: [Score(episode.id, "odd", 1.0, turn=-1)],
     "of an unknown track": lambda episode: [Score(episode.id, "odd", 1.0, track="sideways")],  # type: ignore[arg-type]
     "not a number": lambda episode: [Score(episode.id, "odd", float("nan"))],
     "of an unknown episode": lambda episode: [Score("99999-9", "odd", 1.0)],
-    "without a name": lambda episode: [Score(episode.id, "", 1.0)],
-    "of half a round": lambda episode: [Score(episode.id, "odd", 1.0, round=0.5)],  # type: ignore[arg-type]
 }
 
 
@@ -213,25 +202,22 @@ def test_a_copy_shares_nothing_that_can_be_changed() -> None:
         outcome={"fed": 1.0},
         events=[Event(0, "observation", "hungry", {"fish": ["koi"]})],
         actions={"": [{"name": "feed", "parameters": {}}]},
-        messages=[Message("user", "hungry"), Message("assistant", "", (call,))],
-        turns=[Turn(0, 0, 1, calls=(call,), token_ids=(1, 2)), Turn(1, 1, 2, text="it is fed")],
+        messages=[Message("assistant", "", (call,))],
+        turns=[Turn(0, 0, 1, calls=(call,))],
         profile={"about": "a pond"},
     )
-    before = episode.to_record()
+    before = json.dumps(episode.to_record())
 
     copied = episode.copied()
     assert copied == episode
-    copied.events[0].data["fish"].append("carp")
     copied.actions[""][0]["parameters"]["more"] = 1
     copied.profile.clear()
     ruin(copied)
 
-    assert episode.to_record() == before
+    assert json.dumps(episode.to_record()) == before
 
 
-def test_a_reward_model_gets_host_and_folder_and_what_does_not_count_is_seen_and_makes_no_reward(
-    host: Host, tmp_path: Path
-) -> None:
+def test_a_reward_model_gets_host_and_folder_and_what_does_not_count_is_seen(host: Host, tmp_path: Path) -> None:
     summary = run(host, tmp_path, rewards=[{"name": "noting", "weight": 3}], episodes=2, samples=2)
     made = host.create("reward", "noting", {})
 

@@ -54,20 +54,15 @@ def only_run() -> Path:
     return found
 
 
+GROUPS = ("run", "guessing", "--policy", "hashing", "--episodes", "2", "--set", "samples=3")
+
+
 @pytest.mark.parametrize(
     "words",
-    [
-        ("run", "inbox", "--episodes", "2"),
-        ("run", "guessing", "--policy", "hashing", "--episodes", "3", "--memory", "scratch"),
-        ("run", "guessing", "--policy", "hashing", "--episodes", "2", "--set", "samples=3"),
-        ("run", "guessing", "--policy", "hashing", "--episodes", "2", "--tool", "./notes.py"),
-        TRAIN,
-    ],
-    ids=["inbox", "memory", "groups", "plugin of one file", "training"],
+    [(*GROUPS, "--memory", "scratch", "--tool", "./notes.py"), TRAIN],
+    ids=["groups with a memory and a tool of one file", "training"],
 )
-def test_a_run_that_was_copied_elsewhere_is_equal_when_it_is_played_again(
-    agentfw: Agentfw, words: tuple[str, ...]
-) -> None:
+def test_a_run_that_was_copied_elsewhere_is_equal_when_played_again(agentfw: Agentfw, words: tuple[str, ...]) -> None:
     Path("notes.py").write_text(TOOL, "utf-8")
     assert agentfw(*words).code == 0
     Path("notes.py").unlink()
@@ -95,9 +90,7 @@ def test_another_version_of_the_code_is_named_and_so_is_the_first_episode_that_d
     assert "agentfw-fixed 1.0.0 has other files here, in the same version" in again.stderr
 
 
-def test_a_run_that_was_resumed_with_another_version_says_so_when_it_is_played_again(
-    agentfw: Agentfw, quick: tuple[str, ...]
-) -> None:
+def test_a_run_that_was_resumed_with_another_version_says_so(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
     assert agentfw(*quick).code == 0
     file = only_run() / "run.json"
     file.write_text(file.read_text("utf-8").replace("agentfw-laboratory==1.0.0", "agentfw-laboratory==0.9"), "utf-8")

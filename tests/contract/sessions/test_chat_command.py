@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from command_line import Agentfw
+from serving_gateways import EARS
 
 from agentfw import Episode
 from agentfw.runs import RunFolder
@@ -18,48 +19,11 @@ def decide(request):
     told = [message.content for message in request.messages if message.role == "system"]
     return f"You said: {request.messages[-1].content}" + (" I know: " + told[-1] if told else "")
 '''
-MEMORY = '''
-import json
-
-from agentfw import Memory
-from agentfw.memory import Recollection, Remembered
-
-
-class Diary(Memory):
-    """Keeps all that users say in a file."""
-
-    def open(self, folder):
-        self.file = folder / "diary.json"
-
-    def read(self):
-        return json.loads(self.file.read_text()) if self.file.exists() else {}
-
-    def write(self, kept):
-        self.file.write_text(json.dumps(kept))
-
-    async def recall(self, query):
-        return [Recollection(text) for text in self.read().get(query.user, {}).values()]
-
-    async def hear(self, saying):
-        kept = self.read()
-        kept.setdefault(saying.user, {})[saying.id] = saying.text
-        self.write(kept)
-
-    async def remembered(self, user):
-        return [Remembered(id, text) for id, text in self.read().get(user, {}).items()]
-
-    async def forget(self, user):
-        kept = self.read()
-        gone = kept.pop(user, {})
-        self.write(kept)
-        return {"sayings": len(gone)}
-'''
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "echo.py").write_text(POLICY)
-    (tmp_path / "diary.py").write_text(MEMORY)
     return tmp_path
 
 
@@ -72,7 +36,7 @@ def talk(chat: Agentfw, folder: Path) -> Talk:
 
     def call(*lines: str, user: str = "ada") -> str:
         typed = "".join(f"{line}\n" for line in lines)
-        done = chat(typed, "--policy", "./echo.py", "--memory", "./diary.py", "--user", user)
+        done = chat(typed, "--policy", "./echo.py", "--memory", str(EARS), "--user", user)
         assert done.code == 0, done.err
         return done.out
 

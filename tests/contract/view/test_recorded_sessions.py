@@ -144,17 +144,7 @@ def test_everything_that_was_recorded_is_shown_as_text(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "count"),
-    [
-        ("apricot", 1),
-        ("apric", 1),
-        ("bergamot", 1),
-        ("heard", 3),
-        ('"v-one heard"', 1),
-        ('"heard v-one"', 0),
-        ("fig", 0),
-        ("words-place", 1),
-    ],
+    ("words", "count"), [("apric", 1), ("heard", 3), ('"v-one heard"', 1), ('"heard v-one"', 0), ("words-place", 1)]
 )
 def test_search_finds_what_was_said_and_answered_and_nothing_else(url: str, words: str, count: int) -> None:
     assert len(shown(read(f"{url}/?text={words}"))) == count
@@ -178,9 +168,7 @@ def test_a_bundle_has_the_same_pages(runs: Path, url: str, agentfw: Callable[...
     assert len(records) == 3
 
 
-def test_a_program_reads_an_outline_and_then_any_part_within_its_budget(
-    runs: Path, agentfw: Callable[..., Any]
-) -> None:
+def test_a_program_reads_an_outline_and_any_part_within_its_budget(runs: Path, agentfw: Callable[..., Any]) -> None:
     def part(address: str, tokens: int = 2000) -> dict[str, Any]:
         found: dict[str, Any] = agentfw("view", "--text", address, "--runs", str(runs), "--tokens", str(tokens))
         assert len(json.dumps(found)) < 1500 + 5 * tokens
