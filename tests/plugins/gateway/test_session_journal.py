@@ -35,7 +35,7 @@ def where(postgres_database: Callable[[], str]) -> str:
 
 @pytest.fixture
 def store(where: str) -> Iterator[SessionStore]:
-    store = SessionStore(where)
+    store = SessionStore(where, lease=600)  # longer than any test, however busy the machine
     yield store
     store.close()
 

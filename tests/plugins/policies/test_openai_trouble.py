@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import time
 from email.utils import formatdate
@@ -16,6 +17,7 @@ from pydantic import ValidationError
 from agentfw.errors import QuotaEndedError
 from agentfw.policy import Generation, Request, Sampling
 from agentfw_plugins.policies.http import endpoint
+from agentfw_plugins.policies.http.endpoint import Endpoint
 from agentfw_plugins.policies.http.openai_policy import OpenAIPolicy, OpenAISettings
 
 
@@ -99,6 +101,7 @@ ELSEWHERE = {"location": "https://elsewhere/v1"}
         (Reply({"error": QUOTA}, 429), {}, {}, "used up", "add credit"),
         (refusal(402, "Payment required."), {}, {}, "used up", "add credit"),
         (Reply(b"", 301, headers=ELSEWHERE), {}, {}, "it redirects to https://elsewhere/v1", ""),
+        (Reply(b"", 301), {}, {}, "that it doesn't name", ""),
     ],
 )
 def test_a_refusal_that_no_other_request_would_mend_is_told_at_once_with_what_helps(
@@ -175,6 +178,8 @@ def test_a_server_that_stumbles_is_asked_again(status: int) -> None:
         (Reply(completion().body, missing=20), "ClientPayloadError"),
         (Reply(b"<html>nginx says hello</html>", headers={"content-type": "text/html"}), "not JSON: <html>nginx"),
         (Reply({"error": {"message": "upstream is away"}}), "no choices: upstream is away"),
+        (Reply({"choices": [{"finish_reason": "stop"}]}), "no message"),
+        (Reply([]), "not a JSON object"),
         (completion(finish_reason="abort"), "aborted the answer"),
     ],
 )
@@ -246,6 +251,12 @@ def test_waiting_for_a_slot_is_not_held_against_the_server() -> None:
         assert len(many(policy_at(address, concurrency=1, deadline=0.9), 5)) == 5
 
 
+def test_one_policy_serves_one_event_loop_after_another() -> None:
+    with serving() as (address, _):
+        policy = policy_at(address)
+        assert [asyncio.run(policy.generate(ASK)).text for _ in range(3)] == ["fine"] * 3
+
+
 def test_a_server_on_this_machine_is_not_looked_for_behind_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     with serving() as (address, _):
@@ -265,3 +276,62 @@ def test_a_server_on_this_machine_is_not_looked_for_behind_a_proxy(monkeypatch: 
 def test_settings_that_cannot_work_are_refused_before_anything_is_asked(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ValidationError, match=words):
         OpenAISettings(**settings)
+
+
+MOMENTS = 60
+"""A request takes fewer turns of the event loop than this."""
+
+
+class Server:
+    """Answers in two pieces, and counts its connections."""
+
+    def __init__(self, keeps: bool) -> None:
+        self.keeps, self.open, self.changed = keeps, 0, asyncio.Event()
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.open += 1
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            while await reader.readuntil(b"\r\n\r\n"):
+                connection = b"keep-alive" if self.keeps else b"close"
+                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\nconnection: " + connection + b"\r\n\r\nan")
+                await asyncio.sleep(0)
+                writer.write(b"swer")
+                if not self.keeps:
+                    break
+        self.open -= 1
+        self.changed.set()
+        writer.close()
+
+    async def until_at_most(self, count: int) -> None:
+        async with asyncio.timeout(60):
+            while self.open > count:
+                await self.changed.wait()
+                self.changed.clear()
+
+
+async def read(endpoint: Endpoint) -> bytes:
+    async with endpoint.slot(), endpoint.once("/", None, {}, "GET") as response:
+        return b"".join([part async for part in response.content.iter_any()])
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_request_that_is_stopped_at_any_moment_leaves_no_connection(keeps: bool) -> None:
+    async def run() -> None:
+        server = Server(keeps)
+        listener = await asyncio.start_server(server.answer, "127.0.0.1", 0)
+        port = listener.sockets[0].getsockname()[1]
+        endpoint = Endpoint(f"http://127.0.0.1:{port}", concurrency=1, deadline=60, retries=0)
+        for moment in range(2 * MOMENTS):
+            reading = asyncio.create_task(read(endpoint))
+            for _ in range(moment % MOMENTS):
+                await asyncio.sleep(0)
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+        async with asyncio.timeout(60):
+            assert await read(endpoint) == b"answer"
+        await server.until_at_most(1)
+        await endpoint.close()
+        await server.until_at_most(0)
+        listener.close()
+
+    asyncio.run(run())

@@ -170,8 +170,8 @@ async def test_replicas_that_die_in_publishing_or_hang_are_replaced_and_no_reque
 @pytest.mark.slow
 @asynchronous
 async def test_a_request_that_kills_every_replica_ends_with_an_error(host: Host, tmp_path: Path) -> None:
-    async with opened(host, **fragile(tmp_path, replicas=1, restarts=1)) as pool:
-        with pytest.raises(EndpointError, match=r'0 of 1 replicas? of the policy "fragile" work.*exit code 1'):
+    async with opened(host, **fragile(tmp_path, restarts=1)) as pool:
+        with pytest.raises(EndpointError, match=r'0 of 2 replicas of the policy "fragile" work.*exit code 1'):
             await pool.generate(ask("die always"))
 
 
@@ -268,3 +268,18 @@ async def test_a_cancelled_request_passes_its_turn_on() -> None:
     first.cancel()
 
     assert (await second).replica == 0
+
+
+@asynchronous
+async def test_a_request_of_a_lost_replica_does_not_count_for_the_one_in_its_place() -> None:
+    pool = balancer(replicas=1, in_flight=1)
+    lost = await pool.take("task")
+    pool.leave(0)
+    pool.join(0)
+    await pool.take("task")
+    pool.give_back(lost)
+    third = asyncio.create_task(pool.take("task"))
+    await asyncio.sleep(0.01)
+
+    assert not third.done()
+    third.cancel()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from agentfw.episode import Call, Episode, Event, Task, Turn
+from agentfw.errors import AgentfwError, SettingsError, UsageError
 from agentfw.host import Host
 from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import parse_spec
@@ -63,9 +64,16 @@ def test_each_is_given_what_they_like_and_what_it_is_made_of_is_seen_and_does_no
 
 
 def test_the_weights_of_the_two_branches_can_be_set(host: Host, town: Any) -> None:
-    (found,) = scores(make(host, town, interest_weight=0, conformity_weight=0), book(MUSEUM))
-
-    assert found["preference"].value == 0.5
+    episode = book(MUSEUM)
+    only, none = (make(host, town, interest_weight=weight, conformity_weight=0) for weight in (2, 0))
+    (one,), (other,) = scores(only, episode), scores(none, episode)
+    assert one["preference"].value > 0.7
+    assert other["preference"].value == 0.5
+    own = make(host, town).model.settings
+    (same,) = scores(
+        make(host, town, interest_weight=own.interest_weight, conformity_weight=own.conformity_weight), episode
+    )
+    assert same == scores(make(host, town), episode)[0]
 
 
 @pytest.mark.parametrize(
@@ -85,6 +93,22 @@ def test_what_cannot_be_scored_gets_the_middle_and_says_so(
 ) -> None:
     (found,) = scores(make(host, town, **settings), episode)
     assert {name: score.value for name, score in found.items()} == {"preference": 0.5, "preference_unscored": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "words"),
+    [
+        ({}, SettingsError, "reward.model: is required"),
+        ({"model": "nowhere"}, UsageError, "no preference model"),
+        ({"model": "nowhere", "interest_weight": -1}, SettingsError, "interest_weight"),
+    ],
+)
+def test_what_is_wrong_is_told_at_once(
+    host: Host, settings: dict[str, Any], error: type[AgentfwError], words: str
+) -> None:
+    with pytest.raises(error, match=words) as caught:
+        host.create("reward", "preference", settings)
+    assert caught.value.fix
 
 
 @pytest.mark.parametrize("check", contract("reward"), ids=lambda check: check.__name__)
@@ -140,15 +164,13 @@ def test_what_users_accept_and_reject_becomes_a_newer_model(host: Host, town: An
     accepted = [chose(f"football-{place}", "", sample=place) for place in range(6)]
     rejected = [chose(f"museum-{place}", "", verdict="rejected", sample=6 + place) for place in range(6)]
 
-    for episode in [*accepted, *rejected, accepted[0], chose("football-0", "", user="stranger")]:
+    for episode in [*accepted, *rejected, accepted[0]]:
         asyncio.run(model.learn(episode))
-    asyncio.run(model.forget("stranger"))
     assert asyncio.run(model.write_learned(tmp_path / "newer"))
 
     (unchanged,) = scores(model, book("a football match of the army"))
     newer = host.create("reward", "preference", {"model": str(tmp_path / "newer")})
     assert isinstance(newer, Preference)
-    assert "stranger" not in newer.model.users
     (after,) = scores(newer, book("a football match of the army"))
     assert unchanged["preference"].value == before["preference"].value
     assert after["preference"].value > before["preference"].value
