@@ -183,13 +183,21 @@ def told(running: Gateway, session: str) -> str:
     return "\n".join(message.content for message in running.kept(session).messages if message.role == "system")
 
 
-def test_what_was_asked_to_forget_is_told_and_goes_with_a_yes(running: Gateway) -> None:
-    hear(running, "talk", "Please forget that I have a dog.")
+def test_what_was_asked_to_forget_is_told_and_goes_with_a_yes_also_after_a_kill(
+    running: Gateway, tmp_path: Path
+) -> None:
+    request = "Please forget that I have a dog."
+    hear(running, "talk", request)
     assert len(running.remembered("ada")) == 2
     [line] = [line for line in told(running, "talk").splitlines() if "asks to forget this" in line]
     assert "I have a dog called Rex." in line
 
-    hear(running, "talk-again", "Please forget that I have a dog.", "Yes, please delete it!")
+    with gateway_of(tmp_path / "killed", resume=str(killed_now(running, tmp_path / "killed"))) as again:
+        answer = {"role": "assistant", "content": running.kept("talk").messages[-1].content}
+        said(again.ask("talk", request, answer, "Yes.", user="ada"))
+        until(lambda: again.remembered("ada") == ["I live in Rome."])
+
+    hear(running, "talk-again", request, "Yes, please delete it!")
 
     assert running.remembered("ada") == ["I live in Rome."]
 
