@@ -211,7 +211,7 @@ class AnswerInProgress:
         """
         self._answers, self.session, self._caller = answers, session, caller
         self.route, self._instead, self._told = route, instead, told
-        self._can_stop, self._started = True, time.monotonic()
+        self._can_stop, self._hung_up, self._started = True, False, time.monotonic()
         self._seconds_to_first: float | None = None  # how long the first piece took, if it is streamed
         self.pieces: asyncio.Queue[str | bytes | None] = asyncio.Queue()
         """The pieces of a streamed answer, or its lines if it is passed on; None is the end."""
@@ -242,6 +242,7 @@ class AnswerInProgress:
                 finally:
                     self._can_stop = False
         except asyncio.CancelledError:
+            self._hung_up = True  # also if that can't be recorded
             session.note("session", "hung_up")
             await finder.keep(session)
             raise HungUp from None
@@ -311,7 +312,7 @@ class AnswerInProgress:
         if not task.cancelled():
             task.exception()  # whoever asked may be gone, and an exception that nobody looks at is printed
         if self._answers.counts is not None:
-            self._answers.counts.answer(task, seconds, self._seconds_to_first)
+            self._answers.counts.answer(task, seconds, self._seconds_to_first, hung_up=self._hung_up)
 
 
 class Answers:
@@ -407,8 +408,7 @@ class Answers:
         await self.callers.count(caller)
         if not request.state.needs_key:
             caller = self.finder.asking(caller, name)
-        # Whoever has this device, if nothing else says who it is.
-        return caller.named("", told.user) if told.user and not caller.user else caller
+        return caller.named("", told.user) if told.user and not caller.user else caller  # whoever has this device
 
     async def _session(self, request: Request, caller: Caller, name: str, told: Told, asked: ChatRequest) -> Session:
         """The session that a request belongs to, which is a part of another one if a sub-agent asks."""
