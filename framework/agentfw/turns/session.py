@@ -518,7 +518,7 @@ class Session:
     def restore(self, episode: Episode) -> None:
         """Go on with an episode of an earlier process."""
         self.episode = self._recorder.episode = episode
-        self._goes_on = True
+        self.name, self._goes_on = episode.task.query, True
         self._began = time.monotonic() - max([0.0, *(event.time for event in episode.events)])
         self._tree.restore(episode)
         self.in_news = lengths(episode)
