@@ -30,7 +30,7 @@ from .handling import CHAT, Caller, Callers, Counts, HungUp, Streaming, Writing,
 from .learning.learning import Learning
 from .profiles import Sent, Told, told_by
 from .sessions.session_finder import SESSION_NAME, SessionFinder
-from .variants import NOTE, Variant, VariantFile
+from .variants import NOTE, Comparison, Variant, VariantFile
 
 try:
     from starlette.requests import Request
@@ -344,9 +344,7 @@ class Answers:
             self.counts.masked(told.masked)
         name = request.path_params.get("session") or request.headers.get("x-agentfw-session", "") or told.session
         caller = await self._caller(protocol, request, body, route, told, name)
-        comparison, variant = None, Variant()
-        if self._variants is not None and self._variants.path.exists():
-            comparison = self._variants.read()
+        comparison, variant = self._comparison(), Variant()
         if comparison is not None and not route.asked.plain:
             said = next((one.content for one in route.asked.messages if one.role == "user"), "")
             variant = comparison.of(caller.user or f"session {name or said}", caller.space)
@@ -396,6 +394,16 @@ class Answers:
         route = answers[0].route
         headers |= self._answered_by(route)
         return Writing(protocol, body, about, route.asked, route.spoken).whole(replies, headers)
+
+    def _comparison(self) -> Comparison | None:
+        if self._variants is None:
+            return None
+        try:
+            self._variants.path.stat()
+        except OSError as error:
+            if isinstance(error, FileNotFoundError):  # of other kinds, `read` says what to do
+                return None
+        return self._variants.read()
 
     async def _caller(
         self, protocol: Protocol, request: Request, body: Body, route: ModelRoute, told: Told, name: str
