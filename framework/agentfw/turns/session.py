@@ -518,7 +518,7 @@ class Session:
     def restore(self, episode: Episode) -> None:
         """Go on with an episode of an earlier process."""
         self.episode = self._recorder.episode = episode
-        self._goes_on = True
+        self.name, self._goes_on = episode.task.query, True
         times = [*(event.time for event in episode.events), *(turn.ended for turn in episode.turns)]
         self._began = time.monotonic() - max(times, default=0.0)
         self._tree.restore(episode)

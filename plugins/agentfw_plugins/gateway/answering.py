@@ -31,7 +31,7 @@ from .handling import CHAT, Caller, Callers, Counts, HungUp, Streaming, Writing,
 from .learning.learning import Learning
 from .profiles import Sent, Told, told_by
 from .sessions.session_finder import SESSION_NAME, SessionFinder
-from .variants import NOTE, Variant, VariantFile
+from .variants import NOTE, Comparison, Variant, VariantFile
 
 with needing("the gateway", "web"):
     from starlette.requests import Request
@@ -210,7 +210,7 @@ class AnswerInProgress:
         """
         self._answers, self.session, self._caller = answers, session, caller
         self.route, self._instead, self._told = route, instead, told
-        self._can_stop, self._started = True, time.monotonic()
+        self._can_stop, self._hung_up, self._started = True, False, time.monotonic()
         self._seconds_to_first: float | None = None  # how long the first piece took, if it is streamed
         self.pieces: asyncio.Queue[str | bytes | None] = asyncio.Queue()
         """The pieces of a streamed answer, or its lines if it is passed on; None is the end."""
@@ -241,6 +241,7 @@ class AnswerInProgress:
                 finally:
                     self._can_stop = False
         except asyncio.CancelledError:
+            self._hung_up = True  # also if that can't be recorded
             session.note("session", "hung_up")
             await finder.keep(session)
             raise HungUp from None
@@ -310,7 +311,7 @@ class AnswerInProgress:
         if not task.cancelled():
             task.exception()  # whoever asked may be gone, and an exception that nobody looks at is printed
         if self._answers.counts is not None:
-            self._answers.counts.answer(task, seconds, self._seconds_to_first)
+            self._answers.counts.answer(task, seconds, self._seconds_to_first, hung_up=self._hung_up)
 
 
 class Answers:
@@ -342,9 +343,7 @@ class Answers:
             self.counts.masked(told.masked)
         name = request.path_params.get("session") or request.headers.get("x-agentfw-session", "") or told.session
         caller = await self._caller(protocol, request, body, route, told, name)
-        comparison, variant = None, Variant()
-        if self._variants is not None and self._variants.path.exists():
-            comparison = self._variants.read()
+        comparison, variant = self._comparison(), Variant()
         if comparison is not None and not route.asked.plain:
             said = next((one.content for one in route.asked.messages if one.role == "user"), "")
             variant = comparison.of(caller.user or f"session {name or said}", caller.space)
@@ -395,6 +394,16 @@ class Answers:
         headers |= self._answered_by(route)
         return Writing(protocol, body, about, route.asked, route.spoken).whole(replies, headers)
 
+    def _comparison(self) -> Comparison | None:
+        if self._variants is None:
+            return None
+        try:
+            self._variants.path.stat()
+        except OSError as error:
+            if isinstance(error, FileNotFoundError):  # of other kinds, `read` says what to do
+                return None
+        return self._variants.read()
+
     async def _caller(
         self, protocol: Protocol, request: Request, body: Body, route: ModelRoute, told: Told, name: str
     ) -> Caller:
@@ -406,8 +415,7 @@ class Answers:
         await self.callers.count(caller)
         if not request.state.needs_key:
             caller = self.finder.asking(caller, name)
-        # Whoever has this device, if nothing else says who it is.
-        return caller.named("", told.user) if told.user and not caller.user else caller
+        return caller.named("", told.user) if told.user and not caller.user else caller  # whoever has this device
 
     async def _session(self, request: Request, caller: Caller, name: str, told: Told, asked: ChatRequest) -> Session:
         """The session that a request belongs to, which is a part of another one if a sub-agent asks."""

@@ -279,14 +279,13 @@ class Counts:
         for kind, count in counts.items():
             self._masked.labels(kind).inc(count)
 
-    def answer(self, task: asyncio.Task[Reply], seconds: float, to_first: float | None) -> None:
+    def answer(self, task: asyncio.Task[Reply], seconds: float, to_first: float | None, *, hung_up: bool) -> None:
         """Count an answer that is over. `to_first` is how long the first piece took, if it was streamed."""
         if to_first is not None:
             self._first.observe(to_first)
-        failure = None if task.cancelled() else task.exception()
-        if task.cancelled() or isinstance(failure, HungUp):
+        if hung_up or task.cancelled():
             self._answers.labels("hung_up").inc()
-        elif failure is not None:
+        elif (failure := task.exception()) is not None:
             self._answers.labels("failed" if isinstance(failure, AgentfwError) else "refused").inc()
         else:
             usage, count = task.result().turn.usage, task.result().turn.count

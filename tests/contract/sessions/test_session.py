@@ -89,7 +89,7 @@ def test_calls_are_told_apart_from_the_text_and_come_back_as_they_were() -> None
 
 
 def test_a_session_goes_on_from_its_record() -> None:
-    session, _ = begun()
+    session = Session(Counting(), Task(0, seed=7, user="ada", query="tea"))
     parts = []
     [first] = answers(session, [user("a")], actions=[LOOK])
     parts.append(session.news())
@@ -108,6 +108,7 @@ def test_a_session_goes_on_from_its_record() -> None:
     assert policy.requests[0].before is not None
     assert policy.requests[0].before.token_ids == (101,)
     assert [turn.index for turn in later.episode.turns] == [0, 1]
+    assert later.name == "tea"
 
 
 def test_who_leads_the_session_chooses_the_sampling_unless_the_run_does() -> None:

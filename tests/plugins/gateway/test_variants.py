@@ -105,6 +105,16 @@ def test_who_has_the_variant_without_memory_is_not_remembered(serve: Serve, tmp_
     assert "oolong" not in json.dumps(gateway.episode().to_record())
 
 
+def test_without_the_variants_that_can_not_be_read_nothing_is_answered(serve: Serve, tmp_path: Path) -> None:
+    gateway, file = serve(), tmp_path / "runs" / "variants.json"
+    file.symlink_to(file)
+
+    answer = CLIENT.post(f"{gateway.url}/v1/chat/completions", json=body("Which tea?"))
+
+    assert answer.status_code == 503
+    assert f"can't read the variants in {file}" in answer.json()["error"]["message"]
+
+
 def test_a_difference_is_clear_if_many_users_have_it() -> None:
     comparison, differ = Comparison(read_variants(["terse:model=x"])), {CONTROL: 0.4, "terse": 0.75}
 
