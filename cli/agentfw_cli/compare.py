@@ -17,8 +17,8 @@ from agentfw_cli.run import play, set_option
 
 if TYPE_CHECKING:
     from agentfw.host import Host
-    from agentfw.report.statistics import PairedDifference
     from agentfw.runs.records.folder import RunFolder
+    from agentfw.runs.records.summary import ComparedFigure
     from agentfw.runs.spec.run_spec import RunSpec
 
 
@@ -84,13 +84,11 @@ def compare(
             figure, gap = row.figure if place == 0 else "", "" if difference is None else str(difference)
             rows.append([figure, labels.get(name, name), str(row.intervals[place]), gap])
     out.table(["figure", "run", "mean ± 95%", "difference to the first"], rows)
-    for name in dict.fromkeys(row.figure.partition(" after ")[0] for row in table if row.better == "lower"):
-        out.note(f"the lower the {name}, the better")
-    for line in _remarks(folders, table[0].differences):
+    for line in _remarks(folders, table):
         out.note(line)
 
 
-def _remarks(folders: Sequence[RunFolder], differences: Sequence[PairedDifference | None]) -> Iterator[str]:
+def _remarks(folders: Sequence[RunFolder], table: Sequence[ComparedFigure]) -> Iterator[str]:
     """What to know of a comparison besides its figures."""
     from agentfw.runs.records.package import changed_parts
     from agentfw.runs.results.reproduction import compare_records
@@ -99,7 +97,9 @@ def _remarks(folders: Sequence[RunFolder], differences: Sequence[PairedDifferenc
     for other in folders[1:]:
         if compare_records(first, other).equal and compare_records(other, first).equal:
             yield f"the records of {first.id} and {other.id} are equal, to the last digit"
-    for folder, difference in zip(folders, differences, strict=True):
+    for name in dict.fromkeys(row.figure.partition(" after ")[0] for row in table if row.better == "lower"):
+        yield f"the lower the {name}, the better"
+    for folder, difference in zip(folders, table[0].differences, strict=True):
         if failed := len(folder.failed()):
             yield f"of {folder.id}, {counted(failed, 'episode')} failed, and are in no figure here"
         if folder.state != "done":

@@ -1,4 +1,4 @@
-"""The one gate through which code of plugins is imported, whatever for, and libraries that may be missing.
+"""The one gate through which code of plugins is imported, whatever it is imported for, and the libraries of extras.
 
 An entry point, a factory, a settings model, a hook module and a plugin of a single file may each raise when they are
 imported, end Python, or take for ever. Here each of that is told with the plugin's name.
@@ -53,7 +53,11 @@ class ImportFailed(Exception):
 
     def named(self, who: str, fix: str) -> AgentfwError:
         """The error to raise, unless the code has raised one of agentfw's own, which says what is wrong."""
-        return self.error if isinstance(self.error, AgentfwError) else PluginError(f"{who} {self}", fix=fix)
+        if isinstance(self.error, AgentfwError):
+            return self.error
+        error = PluginError(f"{who} {self}", fix=fix)
+        error.__cause__ = self.error
+        return error
 
 
 def tell_slow_imports(tells: bool) -> None:
@@ -82,12 +86,12 @@ def let_in(who: str, load: Callable[[], Loaded], *, advice: str = "") -> Loaded:
 
 
 def loaded(who: str, load: Callable[[], Loaded], *, fix: str) -> Loaded:
-    """What `load` imports. Where it fails, the error is that of `ImportFailed.named`."""
+    """What `load` imports, as `let_in` does it. Where that fails, the error names `who`, with this fix."""
     try:
         return let_in(who, load)
     except ImportFailed as failure:
         error = failure.named(who, fix)
-        raise error from (None if error is failure.error else failure.error)
+        raise error from error.__cause__
 
 
 def object_at(path: str) -> object:

@@ -93,8 +93,8 @@ def plan(wish: str, cards: Sequence[Card], *, learns: bool, examined: Path | Non
     largest = sorted(free, key=lambda card: -card.memory)
     learning = tuple(largest[:learners])
     rest = [card for card in free if card not in learning]
-    own, no_trees = f"cuda:{cards.index(learning[0])}", "" if examined is None else _no_trees(examined, learning)
-    return Plan(learning, tuple(rest[:players]) if players else learning, own, no_trees)
+    no_trees = "" if examined is None else _no_trees(examined, learning)
+    return Plan(learning, tuple(rest[:players]) if players else learning, f"cuda:{cards.index(learning[0])}", no_trees)
 
 
 def _no_trees(examined: Path, learning: Sequence[Card]) -> str:

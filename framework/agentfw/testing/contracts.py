@@ -79,7 +79,7 @@ _SUBJECTS = {kind.name: kind.plural for kind in KINDS.values()} | {"plugin": "pl
 def contract(kind: str) -> tuple[CheckFunction, ...]:
     """The checks of a kind, in the order in which they are run.
 
-    They are the public functions of the kind's module that take its subject alone and return nothing.
+    They are the public functions that take its subject alone, such as `subject: Hooks`, and return nothing.
     """
     if kind not in _SUBJECTS:
         raise UnknownNameError("kind", kind, _SUBJECTS)

@@ -177,6 +177,15 @@ def test_an_import_may_end_python(agentfw: Agentfw, install: Install, words: str
     assert f"{culprit} tried to end Python when it was imported" in " ".join(told.split())
 
 
+def test_with_debug_an_import_that_fails_is_traced_to_its_cause(agentfw: Agentfw) -> None:
+    Path("tool.py").write_text("from agentfw.errors import UsageError\nraise UsageError('tea') from OSError()\n")
+
+    with pytest.raises(Exception, match="tea") as caught:
+        agentfw("plugins", "check", "tool.py", "--debug")
+
+    assert isinstance(caught.value.__cause__, OSError)
+
+
 def test_a_setting_may_name_a_function_of_the_current_directory(agentfw: Agentfw) -> None:
     Path("our_rules.py").write_text("def rule(moment):\n    return ['Hello.']\n")
 

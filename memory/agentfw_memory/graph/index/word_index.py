@@ -268,7 +268,7 @@ class DatabaseQuestion:
         self.seldom = [term for term in self.asked if term not in common]  # so are the shared ones with each of these
         often = sorted((term for term in self.asked if term in common), key=lambda term: common[term])
         self.together = often[:COMMON_WORDS_TOGETHER]  # and those with all of these
-        self.among: int | None = None  # among the first so many shared skills, or among all
+        self.among: int | None = None  # among the first so many shared skills; None for all
         if self.together:
             # The index reads all that have the rarest of them. If many skills have all of them, enough of these are
             # among the first skills.
