@@ -22,7 +22,6 @@ from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from hashlib import blake2b
 from pathlib import Path
-from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pydantic import Field, create_model
@@ -32,7 +31,7 @@ from agentfw import Episode, Memory, Message, Request, Settings
 from agentfw.boundary.gate import function_at
 from agentfw.boundary.settings_input import validate
 from agentfw.episode import Turn, Usage
-from agentfw.errors import StorageError, UnknownNameError, UsageError
+from agentfw.errors import StorageError, UnknownNameError, UsageError, one_line
 from agentfw.memory import Embedded, Query, Recollection, Remembered, Saying
 from agentfw.request import Sampling
 from agentfw_memory import (
@@ -41,7 +40,6 @@ from agentfw_memory import (
     GraphSettings,
     Hit,
     ModelWriter,
-    NewSkill,
     Skill,
     SkillGraph,
     Step,
@@ -52,7 +50,7 @@ from agentfw_memory import (
     followed,
 )
 from agentfw_memory.graph.validation import storable
-from agentfw_memory.writing.kinds import says_yes
+from agentfw_memory.writing.kinds import own_words, says_yes
 from agentfw_memory.writing.secrets import has_secret
 
 from ..hooks.ledger import FILE as LEDGER
@@ -222,8 +220,6 @@ class SkillGraphMemory(Memory):
         return found + [Recollection(" ".join(as_text([one]).split()), one.score, {"case": one.id}) for one in shown]
 
     async def learn(self, episode: Episode, reward: float) -> None:
-        owner, corrected = self._owner(episode.task.user), [] if self.settings.cases else _corrections(episode)
-        await self._called(lambda: self.graph.add_all(NewSkill(owner, text) for text in corrected))
         await self._called(lambda: self.graph.learn(self._trajectory(episode), reward))
 
     async def hear(self, saying: Saying) -> Mapping[str, int] | None:
@@ -354,16 +350,18 @@ class SkillGraphMemory(Memory):
         heard = any(event.kind == "session" and "run" in event.data for event in episode.events)
         theirs = [event for event in observed if event.data.get("by") == "user"]
         new = [event.data for event in theirs if not (heard and event.name == "message")]
+        corrections = [] if self.settings.cases else [data for data in new if data.get("correction")]
         said = [
             str(data.get("said") or data.get("text", ""))
             for data in new
-            if data.get("correction", "") != data.get("text")
+            if data not in corrections or data.get("text") != data["correction"]
         ]
         about = dict.fromkeys(str(one) for event in observed for one in _listed(event.data.get("scenarios")))
         scenarios = tuple(filter(_is_name, about or (() if heard else (episode.environment,))))
         rated = any(event.name == "feedback" and not event.data.get("metric") for event in observed)
         asked = next((one.content for one in reversed(episode.messages) if rated and one.role == "user"), "")
         recalled, failed = self._recalled(episode), episode.failed_calls
+        answer, corrected = _case(episode, rated) if self.settings.cases else ("", "")
         calls = (call for turn in episode.turns for call in turn.calls if _is_name(call.name))
         return Trajectory(
             f"{episode.id} {mark}",
@@ -375,7 +373,9 @@ class SkillGraphMemory(Memory):
             tuple(skill.id for skill in recalled if _follows(episode, skill)),
             # What the user thinks of an answer is said of what was recalled for it.
             tuple(skill.id for skill in recalled) if rated else (),
-            *((storable(text, _LONGEST_QUERY) for text in _case(episode, rated)) if self.settings.cases else ()),
+            storable(answer, _LONGEST_QUERY),
+            storable(corrected, _LONGEST_QUERY),
+            tuple(filter(None, (_behind_its_question(episode, data) for data in corrections))),
         )
 
     def _recalled(self, episode: Episode) -> list[Skill]:
@@ -392,14 +392,15 @@ class SkillGraphMemory(Memory):
         return list(found.values())
 
 
-def _corrections(episode: Episode) -> list[str]:
-    """What the user would have answered instead, behind the question, without which it says little."""
-    found = []
-    for data in (one.data for one in episode.events if one.name == "feedback" and one.data.get("correction")):
-        shown = [episode.messages[one] for one in _rated(episode, data).shown] if episode.turns else []
-        asked = next((one.content for one in reversed(shown) if one.role == "user"), "")
-        found.append(storable(f"{shorten(asked, 200)} {' '.join(data['correction'].split())}".strip(), _LONGEST_QUERY))
-    return [text for text in found if not has_secret(text)]
+def _behind_its_question(episode: Episode, feedback: Mapping[str, Any]) -> str:
+    """What the user would have answered instead, behind the user's own words of the question, without which it says
+    little. Empty if it has a secret."""
+    shown = [episode.messages[place] for place in _rated(episode, feedback).shown] if episode.turns else []
+    asked = " ".join(own_words(next((one.content for one in reversed(shown) if one.role == "user"), "")))
+    correction = " ".join(str(feedback["correction"]).split())
+    if not correction or has_secret(f"{asked}\n{correction}"):
+        return ""
+    return storable(f"{one_line(asked, 200)} {correction}".strip(), _LONGEST_QUERY)
 
 
 def _rated(episode: Episode, feedback: Mapping[str, Any]) -> Turn:
