@@ -22,7 +22,6 @@ from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from hashlib import blake2b
 from pathlib import Path
-from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pydantic import Field, create_model
@@ -32,7 +31,7 @@ from agentfw import Episode, Memory, Message, Request, Settings
 from agentfw.boundary.gate import function_at
 from agentfw.boundary.settings_input import validate
 from agentfw.episode import Turn, Usage
-from agentfw.errors import StorageError, UnknownNameError, UsageError
+from agentfw.errors import StorageError, UnknownNameError, UsageError, one_line
 from agentfw.memory import Embedded, Query, Recollection, Remembered, Saying
 from agentfw.request import Sampling
 from agentfw_memory import (
@@ -41,7 +40,6 @@ from agentfw_memory import (
     GraphSettings,
     Hit,
     ModelWriter,
-    NewSkill,
     Skill,
     SkillGraph,
     Step,
@@ -52,7 +50,7 @@ from agentfw_memory import (
     followed,
 )
 from agentfw_memory.graph.validation import storable
-from agentfw_memory.writing.kinds import says_yes
+from agentfw_memory.writing.kinds import own_words, says_yes
 from agentfw_memory.writing.secrets import has_secret
 
 from ..hooks.ledger import FILE as LEDGER
@@ -222,8 +220,6 @@ class SkillGraphMemory(Memory):
         return found + [Recollection(" ".join(as_text([one]).split()), one.score, {"case": one.id}) for one in shown]
 
     async def learn(self, episode: Episode, reward: float) -> None:
-        owner, corrected = self._owner(episode.task.user), [] if self.settings.cases else _corrections(episode)
-        await self._called(lambda: self.graph.add_all(NewSkill(owner, text) for text in corrected))
         await self._called(lambda: self.graph.learn(self._trajectory(episode), reward))
 
     async def hear(self, saying: Saying) -> Mapping[str, int] | None:
@@ -354,10 +350,11 @@ class SkillGraphMemory(Memory):
         mark = _digest(f"{heard or self._run}\0{episode.task.user}")
         theirs = [event for event in observed if event.data.get("by") == "user"]
         new = [event.data for event in theirs if not (heard and event.name == "message")]
+        corrections = [] if self.settings.cases else [data for data in new if data.get("correction")]
         said = [
             str(data.get("said") or data.get("text", ""))
             for data in new
-            if data.get("correction", "") != data.get("text")
+            if data not in corrections or data.get("text") != data["correction"]
         ]
         about = dict.fromkeys(str(one) for event in observed for one in _listed(event.data.get("scenarios")))
         scenarios = tuple(filter(_is_name, about or (() if heard else (episode.environment,))))
@@ -365,8 +362,8 @@ class SkillGraphMemory(Memory):
         asked = next((one.content for one in reversed(episode.messages) if rated and one.role == "user"), "")
         query = asked or (str(observed[0].data.get("text", "")) if observed else "")
         recalled, failed = self._recalled(episode), episode.failed_calls
-        calls = (call for turn in episode.turns for call in turn.calls if _is_name(call.name))
         answer, corrected = _case(episode, rated) if self.settings.cases else ("", "")
+        calls = (call for turn in episode.turns for call in turn.calls if _is_name(call.name))
         return Trajectory(
             id=f"{episode.id} {mark}",
             user=user,
@@ -379,6 +376,7 @@ class SkillGraphMemory(Memory):
             shown=tuple(skill.id for skill in recalled) if rated else (),
             answer=storable(answer, _LONGEST_QUERY),
             corrected=storable(corrected, _LONGEST_QUERY),
+            kept=tuple(filter(None, (_behind_its_question(episode, data) for data in corrections))),
         )
 
     def _recalled(self, episode: Episode) -> list[Skill]:
@@ -395,14 +393,15 @@ class SkillGraphMemory(Memory):
         return list(found.values())
 
 
-def _corrections(episode: Episode) -> list[str]:
-    """What the user would have answered instead, behind the question, without which it says little."""
-    found = []
-    for data in (one.data for one in episode.events if one.name == "feedback" and one.data.get("correction")):
-        shown = [episode.messages[one] for one in _rated(episode, data).shown] if episode.turns else []
-        asked = next((one.content for one in reversed(shown) if one.role == "user"), "")
-        found.append(storable(f"{shorten(asked, 200)} {' '.join(data['correction'].split())}".strip(), _LONGEST_QUERY))
-    return [text for text in found if not has_secret(text)]
+def _behind_its_question(episode: Episode, feedback: Mapping[str, Any]) -> str:
+    """What the user would have answered instead, behind the user's own words of the question, without which it says
+    little. Empty if it has a secret."""
+    shown = [episode.messages[place] for place in _rated(episode, feedback).shown] if episode.turns else []
+    asked = " ".join(own_words(next((one.content for one in reversed(shown) if one.role == "user"), "")))
+    correction = " ".join(str(feedback["correction"]).split())
+    if not correction or has_secret(f"{asked}\n{correction}"):
+        return ""
+    return storable(f"{one_line(asked, 200)} {correction}".strip(), _LONGEST_QUERY)
 
 
 def _rated(episode: Episode, feedback: Mapping[str, Any]) -> Turn:

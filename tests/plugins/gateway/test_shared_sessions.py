@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -14,8 +16,10 @@ import pytest
 from serving_gateways import said, shared_session
 from waiting import until
 
+from agentfw import Message
 from agentfw.errors import SettingsError
-from agentfw_plugins.gateway.live import Limits
+from agentfw_plugins.gateway.handling import Caller
+from agentfw_plugins.gateway.live import Limits, opened
 
 from .conftest import CLIENT, Served, served
 
@@ -25,6 +29,7 @@ from sqlalchemy import update
 
 from agentfw_plugins.gateway.sessions.session_database import GATEWAYS
 from agentfw_plugins.gateway.sessions.session_store import SessionStore
+from agentfw_plugins.gateway.sessions.shared_session_finder import SharedSessionFinder
 
 
 @pytest.fixture
@@ -136,6 +141,41 @@ def test_who_asks_while_an_unused_session_is_being_ended_gets_it_or_a_new_one(an
             said(gateway.ask("tea", "one"))
             time.sleep(0.08 + number % 10 / 100)
         assert listed(gateway), "some of them were ended"
+
+
+def test_a_session_that_is_ended_just_when_it_is_found_unused_is_ended_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def end() -> float:
+        async with opened(tmp_path, policy="scripted", assignments=['policy.replies=["Noted."]']) as live:
+            finder, caller = SharedSessionFinder(live, str(tmp_path / "sessions.db"), idle=0.0), Caller("here")
+            take_unused, found, goes_on = finder.store.take_unused, threading.Event(), threading.Event()
+
+            def slowly(idle: float) -> object:
+                taken = take_unused(idle)
+                found.set()
+                goes_on.wait()
+                return taken
+
+            session = await finder.find(caller, "tea", [])
+            await session.answer([Message("user", "one")])
+            session.feedback(1.0)
+            await finder.keep(session)
+            await finder.release(session)
+            monkeypatch.setattr(finder.store, "take_unused", slowly)
+            caring = asyncio.create_task(finder.care())
+            await asyncio.to_thread(found.wait)
+            async with finder.leading(caller, "tea") as session:
+                goes_on.set()
+                await asyncio.sleep(0)
+                reward = await finder.end(session)
+            await asyncio.wait([caring], timeout=0.3)
+            assert not caring.done(), "the gateway is well"
+            caring.cancel()
+            await finder.close()
+        return reward
+
+    assert asyncio.run(end()) == 1.0
 
 
 def listed(gateway: Served) -> list[dict[str, Any]]:

@@ -273,7 +273,8 @@ def test_a_rated_answer_is_shown_as_a_demonstration_and_its_correction_last(memo
 
 def test_a_correction_is_remembered_with_the_question_that_it_answers(memory: Open) -> None:
     mine = memory()
-    talk = Episode(TASK, environment="sessions", messages=[Message("user", "Which tea?"), Message("user", "And then?")])
+    talk = Episode(TASK, environment="sessions", messages=[Message("user", "Which tea?\n> Any but green!")])
+    talk.messages.append(Message("user", "And then?"))
     talk.turns += [Turn(place, 0.0, 1.0, text="Coffee.", shown=tuple(range(place + 1))) for place in range(2)]
     for data in (
         {"turn": 0, "correction": "A green one.", "text": "A green one."},
@@ -285,6 +286,28 @@ def test_a_correction_is_remembered_with_the_question_that_it_answers(memory: Op
         learn(mine, talk, -1.0)
 
     assert sorted(one.text for one in remembered(mine)) == ["For sessions: I love cake.", "Which tea? A green one."]
+
+    for one in remembered(mine):
+        asyncio.run(mine.forget_one("ana", one.id))
+    learn(mine, talk, -1.0)
+
+    assert remembered(mine) == [], "what was forgotten doesn't come back when a gateway begins anew"
+
+
+def test_a_correction_is_not_remembered_by_a_graph_that_stays_as_it_is_and_with_cases_not_lost(memory: Open) -> None:
+    talk = Episode(TASK, environment="sessions", messages=[Message("user", "What shall I cook?")])
+    talk.turns.append(Turn(0, 0.0, 1.0, text="A steak.", shown=(0,)))
+    vegetarian = "I am vegetarian, so never suggest meat."
+    for correction in (vegetarian, ""):
+        data = {"turn": 0, "correction": correction, "text": correction, "by": "user"}
+        talk.events.append(Event(0.0, "observation", "feedback", {"value": -1.0, **data}))
+
+    fixed, cases = memory(evolve=False, path=":memory:"), memory(cases=3, path=":memory:")
+    for one in (fixed, cases):
+        learn(one, talk, -1.0)
+
+    assert remembered(fixed) == []
+    assert f"For sessions: {vegetarian}" in [one.text for one in remembered(cases)]
 
 
 REPLIES = ['{"name": "decide", "arguments": {"accept": "A", "ranking": ["A", "B", "C", "D", "E"]}}']

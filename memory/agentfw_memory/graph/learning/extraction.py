@@ -60,6 +60,8 @@ class Trajectory:
     """What was answered. With it, the query and the answer become a case, whose verdict is the reward."""
     corrected: str = ""
     """What the user would have answered instead. It becomes a case, too."""
+    kept: tuple[str, ...] = ()
+    """What the user said that becomes skills word by word, whatever the reward."""
 
 
 @dataclass(frozen=True, slots=True)

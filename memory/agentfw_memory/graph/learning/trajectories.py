@@ -58,6 +58,8 @@ class Learner:
         for what in ("query", "outcome", "answer", "corrected"):
             if text := getattr(trajectory, what):
                 check_text(what, text, self._settings.longest_text)
+        for text in trajectory.kept:
+            check_text("skill", text, self._settings.longest_text)
         check_names("skill", trajectory.skills)
         check_names("skill", trajectory.shown)
         trajectory = replace(trajectory, scenarios=check_names("scenario", trajectory.scenarios))
@@ -68,17 +70,18 @@ class Learner:
             return Learned(trajectory.id, known_already=True)
         drafts = self._drafts(trajectory, worth)
         cases = case_of(trajectory, worth, shared=self._settings.share_learned)
-        asked = self._recaller.embed([case.text for case in cases]) if cases else np.zeros((0, 1), np.float32)
+        new = [*cases, *(NewSkill(trajectory.user, text) for text in trajectory.kept)]
+        others = self._recaller.embed([one.text for one in new]) if new else np.zeros((0, 1), np.float32)
         vectors = self._recaller.embed([draft.text for draft in drafts]) if drafts else np.zeros((0, 1), np.float32)
         with self._recaller.writing() as change:
             if self._rows.find("trajectory", trajectory.id) is not None:
                 return Learned(trajectory.id, known_already=True)
             self._recaller.focus(trajectory.user, trajectory.scenarios, vectors)
             learned = self._write(change, trajectory, worth, drafts, vectors)
-            if not cases:
-                return learned
-            self._rows.nodes(change, "case", [CASES])  # other recalls have to leave them out from now on
-            return replace(learned, cases=tuple(one.id for one in self._editor.write(change, cases, asked)))
+            if cases:
+                self._rows.nodes(change, "case", [CASES])  # other recalls have to leave them out from now on
+            written = [one.id for one in self._editor.write(change, new, others)] if new else []
+            return replace(learned, cases=tuple(written[: len(cases)]))
 
     def _write(
         self, change: Change, trajectory: Trajectory, reward: float, drafts: list[SkillDraft], vectors: Float32Array
@@ -238,9 +241,9 @@ def as_trajectory(given: Trajectory | Mapping[str, Any]) -> Trajectory:
     if isinstance(given, Trajectory):
         return given
     try:
-        values: dict[str, Any] = {"steps": (), "scenarios": (), "skills": (), "shown": (), **given}
+        values: dict[str, Any] = {"steps": (), "scenarios": (), "skills": (), "shown": (), "kept": (), **given}
         values["steps"] = tuple(Step(**step) for step in values["steps"])
-        for name in ("scenarios", "skills", "shown"):
+        for name in ("scenarios", "skills", "shown", "kept"):
             # A string stays a string, so that the check can reject it.
             values[name] = values[name] if isinstance(values[name], str) else tuple(values[name])
         return Trajectory(**values)

@@ -116,7 +116,7 @@ class SharedSessionFinder(LiveSessionFinder):
             async with held.lock:
                 # Another request of this gateway may have it already.
                 live = self.live.sessions.values() if held.number is not None else ()
-                session = next((one for one in live if one.episode.task.index == held.number and not one.over), None)
+                session = next((one for one in live if one.episode.task.index == held.number), None)
                 if session is None:
                     session = await self._take(held, caller, name, begins=begins)
             return self._of(caller, session)
@@ -336,15 +336,20 @@ class SharedSessionFinder(LiveSessionFinder):
             held.requests += 1
             try:
                 async with held.lock:
-                    session, held.number = await self._up_to_date(shared), shared.number
+                    session = await self._up_to_date(shared)
                     if shared.finish:  # the gateway that ended it was killed before it was scored
                         session.end(shared.finish)
-                    elif held.requests == 1:  # nobody came for it meanwhile
+                    elif held.requests == 1:
                         session.end(IDLE)
+                        held.number = None
                         await self._append(session, finish=IDLE)
-                if session.over:
+                    else:  # somebody came for it meanwhile
+                        held.number = shared.number
+                if held.number != shared.number:
                     await self._concluded(session)
             finally:
+                if held.number != shared.number:  # nobody here goes on with it
+                    await self._ask(self.store.give_back, shared.number)
                 await self._let_go(shared.first, held)
             if self.live.hearing.waiting(shared.user):
                 break
