@@ -22,11 +22,11 @@ REGISTRATION = Registration(
         component("sessions", "gateway.sessions:Sessions", "Whoever talks with `agentfw serve`", settings=""),
     ],
     hooks=[
-        hook("approve", "guardrails:Approve", "Asks a person before the named tools are called"),
+        hook("approve", "approve:Approve", "Asks a person before the named tools are called"),
         hook(
             "budget", "budget:Budget", "Counts tokens and money of each user, key of a gateway and run, and limits them"
         ),
-        hook("redact", "guardrails:Redact", "Strikes keys, passwords and card numbers out of what is recorded"),
+        hook("redact", "redact:Redact", "Strikes keys, passwords and card numbers out of what is recorded"),
     ],
     policies=[
         policy("scripted", "scripted:ScriptedPolicy", "Follows a rule or a list of replies; no model"),

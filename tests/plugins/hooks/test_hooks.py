@@ -20,7 +20,7 @@ from waiting import until
 from agentfw.hookspecs import hookimpl
 from agentfw.runs import RunFolder, list_runs, read_sessions
 from agentfw.testing import fresh_host
-from agentfw_plugins.hooks.guardrails import Redact, RedactSettings
+from agentfw_plugins.hooks.redact import Redact, RedactSettings
 
 from ..gateway.upstream import passing
 

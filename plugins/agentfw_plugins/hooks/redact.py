@@ -1,59 +1,23 @@
-"""Guardrails: the hooks `approve` and `redact`, which any agent can be given.
+"""The hook `redact`: keys, passwords and card numbers are masked in what is recorded (`agentfw serve --mask`).
 
-`approve` asks a person before the named tools are called. The question is asked where the person is: in the terminal of
-a run, in the chat, on the page of a gateway. Where nobody can be asked, or nobody answers in time, the call is refused,
-and the model is told so.
-
-`redact` masks keys, passwords and card numbers in what is recorded (`agentfw serve --mask`). The model reads everything
-as it was said; the record has `[masked: card]` in its place, and an event of the kind `hook` that says how many were
-masked. A turn loses its tokens where anything in its episode was masked, because they spell the same text; it can't be
-learned from then. Trackers are told what was said. So is the code of plugins, and a run has a copy of that.
+The model reads everything as it was said; the record has `[masked: card]` in its place, and an event of the kind `hook`
+that says how many were masked. A turn loses its tokens where anything in its episode was masked, because they spell the
+same text; it can't be learned from then. Trackers are told what was said. So is the code of plugins, and a run has a
+copy of that.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Generator
-from fnmatch import fnmatchcase
 from typing import Any
 
 from pydantic import Field, field_validator
 
 from agentfw import Settings, hookimpl
-from agentfw.episode import Call
-from agentfw.hookspecs import Hook, Verdict
+from agentfw.hookspecs import Hook
 from agentfw_memory.writing.secrets import KINDS, Kind, masked
-
-_LONGEST = 500  # characters of the arguments that a person is shown
-_NAMES = ("id", "call", "tool", "name", "hook", "did")  # data of events that name other things of the record
-
-
-class ApproveSettings(Settings):
-    """Settings of the hook `approve`."""
-
-    tools: tuple[str, ...] = Field(
-        min_length=1, description="Names of tools; `*` stands for any characters, as in `send_*`"
-    )
-    seconds: float = Field(300.0, gt=0, description="Seconds that a person has to answer")
-
-
-class Approve(Hook):
-    """Asks before the named tools are called."""
-
-    def __init__(self, settings: ApproveSettings) -> None:
-        self._settings = settings
-
-    @hookimpl(tryfirst=True)
-    def agentfw_before_call(self, call: Call) -> Verdict | None:
-        if not any(fnmatchcase(call.name, pattern) for pattern in self._settings.tools):
-            return None
-        arguments = json.dumps(dict(call.arguments), ensure_ascii=False)
-        if len(arguments) > _LONGEST:
-            arguments = f"{arguments[:_LONGEST]}... ({len(arguments):,} characters)"
-        question = f"The model wants to call {call.name} with {arguments}. Allow it?"
-        return Verdict("ask", question, self._settings.seconds)
 
 
 class RedactSettings(Settings):
@@ -122,3 +86,6 @@ class Redact(Hook):
         if isinstance(value, dict):
             return {key: self.struck(inner) for key, inner in value.items()}
         return [self.struck(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+_NAMES = ("id", "call", "tool", "name", "hook", "did")  # data of events that name other things of the record
