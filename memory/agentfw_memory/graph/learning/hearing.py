@@ -11,6 +11,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -83,9 +84,11 @@ class Hearer:
             self._before.move_to_end((saying.user, saying.conversation))
             if len(self._before) > CONVERSATIONS:
                 self._before.popitem(last=False)
-            # What was answered to a secret may repeat it.
-            if saying.answer_to and not has_secret(saying.answer_to) and (not turns or turns[-1][1]):
-                turns.append(("assistant", saying.answer_to[:1_000]))
+            if saying.answer_to:
+                # What was answered to a secret may repeat it, also where the user said something else after it.
+                answered = takewhile(lambda turn: turn[0] == "user", reversed(turns))
+                is_hidden = has_secret(saying.answer_to) or not all(text for _, text in answered)
+                turns.append(("assistant", "" if is_hidden else saying.answer_to[:1_000]))
             before = tuple(turn for turn in turns if turn[1])
             turns.append(("user", "" if has_secret(saying.text) else saying.text[:1_000]))
         if not own:
