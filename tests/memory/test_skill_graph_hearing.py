@@ -314,7 +314,11 @@ def test_a_model_sees_the_turns_before_and_the_nearest_memories_of_this_user(ope
 
 def test_a_model_sees_no_answer_to_a_message_that_has_a_secret_among_other_texts(opened: Any) -> None:
     graph, model = opened(*[decided(text="Has a dog", evidence="a dog")] * 3)
-    for said, answer in (("My password is hunter2", ""), ("I've got a dog", ""), ("He's called Rex", "Noted: hunter2.")):
+    for said, answer in (
+        ("My password is hunter2", ""),
+        ("I've got a dog", ""),
+        ("He's called Rex", "Noted: hunter2."),
+    ):
         graph.hear(said, user="ana", conversation="c", answer_to=answer)
     graph.hear("He's four", user="ana", conversation="c", answer_to="How old is he?")
 

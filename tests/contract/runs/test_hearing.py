@@ -102,7 +102,11 @@ def test_the_user_s_words_are_heard_once_and_nobody_else_s(tmp_path: Path) -> No
         await say(live, session, user("I like tea."), FINE, user("Green tea."), FINE, called, user("In the mornings."))
         await say(live, session, user("Nobody said this."), user="")
         await say(live, live.begin("his", "bob"), user("I like coffee."), user="bob")
-        session, talk, said = live.begin("hers", "eve"), [user("Hi."), FINE, user("One. Two.")], [(), (), ("One.", "Two.")]
+        session, talk, said = (
+            live.begin("hers", "eve"),
+            [user("Hi."), FINE, user("One. Two.")],
+            [(), (), ("One.", "Two.")],
+        )
         await session.answer(talk, user="eve", said=said)
         await live.keep(session)
         await live.hearing.finish()

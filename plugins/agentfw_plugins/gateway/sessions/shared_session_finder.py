@@ -229,18 +229,29 @@ class SharedSessionFinder(LiveSessionFinder):
     async def forget(self, user: str) -> dict[str, int]:
         led, until = dict[int, Session](), time.monotonic() + self.patience
         async with contextlib.AsyncExitStack() as stack:
-            for one in (found := await self._ask(self.store.left_of, user)):
-                with contextlib.suppress(BadRequest):  # it ends at this moment, or another gateway answers in it
-                    led[one.number] = await stack.enter_async_context(self.leading(Caller("", user), one.first))
-            # What others are about to hear or to learn is remembered first, so that it is forgotten, too.
-            while any(one.number not in led or (one.unheard and self.live.hearing.hears) for one in found):
+            began = await self._ask(self.store.left_of, user)
+            for one in began:
                 if time.monotonic() > until:
-                    raise StorageError("another gateway is busy with what was said there", fix="ask again")
+                    break
+                with contextlib.suppress(BadRequest):  # it ends at this moment, or another gateway answers in it
+                    session = await stack.enter_async_context(self.leading(Caller("", user), one.first))
+                    led[session.episode.task.index] = session  # or one that was begun again under its name
+
+            def is_awaited(one: Shared) -> bool:
+                session = led.get(one.number)
+                return session is None or session.over or bool(one.unheard and self.live.hearing.hears)
+
+            # What is about to be heard or learned is remembered first, so that it is forgotten, too. What another
+            # gateway has answered meanwhile may be new, so the store is asked again.
+            numbers = {one.number for one in began}
+            while any(is_awaited(one) for one in await self._ask(self.store.left_of, user) if one.number in numbers):
+                if time.monotonic() > until:
+                    raise StorageError("what this user said is still being answered or learned", fix="ask again")
                 await asyncio.sleep(_PAUSE)
-                found = [one for one in await self._ask(self.store.left_of, user) if one.number <= found[-1].number]
             deleted = await self.live.forget(user)  # which is noted in these sessions
             for session in led.values():
-                await self.keep(session)
+                if not session.over:
+                    await self.keep(session)
         return deleted
 
     async def care(self) -> None:
