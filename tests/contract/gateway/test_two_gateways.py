@@ -23,6 +23,7 @@ from .conftest import (
     let_leases_lapse,
     said,
     shared_session,
+    written_as_heard,
 )
 
 PATIENCE = {"queue_timeout": 0.3}
@@ -183,6 +184,23 @@ def test_what_another_gateway_is_answering_is_heard_before_its_user_is_forgotten
     (tmp_path / "hear").touch()
 
     assert refused.status_code == 503
+
+
+@pytest.mark.slow
+def test_what_is_being_answered_when_its_user_is_forgotten_is_heard_at_no_gateway(
+    gateway: Start, shared: str, tmp_path: Path
+) -> None:
+    a, b = (gateway(name, memories=[str(EARS)], limits={"shared": shared, **PATIENCE}) for name in "ab")
+    with ThreadPoolExecutor(1) as threads:
+        asked = threads.submit(a.ask, "tea", f"hold={tmp_path / 'go'}", user="ada")
+        until(lambda: is_answering(a))
+        assert a.request("DELETE", "/memory?user=ada").is_success
+        (tmp_path / "go").touch()
+        said(asked.result())
+    until(lambda: written_as_heard(shared))
+    b.post("/s/tea/end", {"user": "ada"}).raise_for_status()
+
+    assert (a.remembered("ada"), b.remembered("ada")) == ([], [])
 
 
 @pytest.mark.slow

@@ -168,7 +168,8 @@ class SharedSessionFinder(LiveSessionFinder):
         number, user = session.episode.task.index, session.episode.task.user
         version = await self._commit(session, answers=answers)
         await self.live.keep(session)
-        if self.live.hearing.waiting(user):
+        # Who was forgotten meanwhile may have said something that will never be heard.
+        if self.live.hearing.waiting(user) or user in self.live.hearing.forgotten:
             self._said.append(_Said(number, user, version, self._known[session].unheard))
 
     async def _commit(self, session: Session, *, finish: str = "", answers: Sequence[str] = ()) -> int:
