@@ -229,23 +229,20 @@ class SharedSessionFinder(LiveSessionFinder):
 
     async def forget(self, user: str) -> dict[str, int]:
         led, until = dict[int, Session](), time.monotonic() + self.patience
+        began = await self._ask(self.store.left_of, user)
+        numbers = {one.number for one in began}
         async with contextlib.AsyncExitStack() as stack:
-            began = await self._ask(self.store.left_of, user)
-            for one in began:
-                if time.monotonic() > until:
-                    break
+            for one in (each for each in began if time.monotonic() < until):
                 with contextlib.suppress(BadRequest):  # it ends at this moment, or another gateway answers in it
                     session = await stack.enter_async_context(self.leading(Caller("", user), one.first))
-                    led[session.episode.task.index] = session  # or one that was begun again under its name
-
-            def is_awaited(one: Shared) -> bool:
-                session = led.get(one.number)
-                return session is None or session.over or bool(one.unheard and self.live.hearing.hears)
-
-            # What is about to be heard or learned is remembered first, so that it is forgotten, too. What another
-            # gateway has answered meanwhile may be new, so the store is asked again.
-            numbers = {one.number for one in began}
-            while any(is_awaited(one) for one in await self._ask(self.store.left_of, user) if one.number in numbers):
+                    led[session.episode.task.index] = session  # or the one that was begun again under its name
+            # What is about to be heard or learned, such as of an answer that another gateway gave meanwhile, is
+            # remembered first, so that it is forgotten, too.
+            while any(
+                one.number not in led or led[one.number].over or (one.unheard and self.live.hearing.hears)
+                for one in await self._ask(self.store.left_of, user)
+                if one.number in numbers
+            ):
                 if time.monotonic() > until:
                     raise StorageError("what this user said is still being answered or learned", fix="ask again")
                 await asyncio.sleep(_PAUSE)
