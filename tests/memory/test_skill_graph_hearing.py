@@ -292,6 +292,20 @@ def test_a_model_sees_the_turns_before_and_the_nearest_memories_of_this_user(ope
     assert kept(graph) == ["Has a dog", "The dog is Rex"]
 
 
+def test_a_model_sees_no_answer_to_a_message_that_has_a_secret_among_other_texts(opened: Any) -> None:
+    graph, model = opened(*[decided(text="Has a dog", evidence="a dog")] * 3)
+    for said, answer in (
+        ("My password is hunter2", ""),
+        ("I've got a dog", ""),
+        ("He's called Rex", "Noted: hunter2."),
+    ):
+        graph.hear(said, user="ana", conversation="c", answer_to=answer)
+    graph.hear("He's four", user="ana", conversation="c", answer_to="How old is he?")
+
+    (asked,) = model.asked[-1]
+    assert [one["text"] for one in asked["before"]] == ["I've got a dog", "He's called Rex", "How old is he?"]
+
+
 def test_a_newer_statement_wins_and_the_older_keeps_its_dates(opened: Any) -> None:
     graph, _ = opened(decided(action="UPDATE", id="s2", text="Works at Bosch", evidence="I work at Bosch now"))
     assert graph.add(owner="ana", text="Works at Siemens", valid_from=1_000.0).id == "s2"

@@ -158,3 +158,4 @@ def sayings(episode: Episode, run: str, events: Iterable[Event]) -> Iterator[Say
             texts = event.data.get("texts") or (episode.messages[place].content,)
             for name, text in zip(_ids(f"{run}/{episode.id}/{place}", len(texts)), texts, strict=True):
                 yield Saying(name, episode.task.user, text, episode.task.query, event.data["at"], answer)
+                answer = ""  # the next text was said after this one

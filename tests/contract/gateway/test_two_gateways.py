@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from serving_gateways import EARS, TOKENS, Gateway, gateway_of, said, shared_session
 from waiting import until
 
-from .conftest import Start, hold_for_nobody, let_leases_lapse
+from .conftest import Start, hold_for_nobody, let_leases_lapse, written_as_heard
 
 PATIENCE = {"queue_timeout": 0.3}
 
@@ -133,6 +134,59 @@ def test_a_user_is_forgotten_once_every_gateway_has_heard_what_they_said(
 
     assert (too_early.status_code, "ask again" in too_early.text) == (503, True)
     until(lambda: b.request("DELETE", "/memory?user=ada").is_success)
+
+
+@pytest.mark.slow
+def test_what_another_gateway_is_answering_is_heard_before_its_user_is_forgotten(
+    gateway: Start, shared: str, tmp_path: Path
+) -> None:
+    limits = {"shared": shared, "queue_timeout": 2.0}
+    a, b = (gateway(name, memories=[str(EARS)], limits=limits) for name in "ab")
+    with ThreadPoolExecutor(2) as threads:
+        asked = threads.submit(a.ask, "tea", f"hold={tmp_path / 'answer'} hear={tmp_path / 'hear'}", user="ada")
+        until(lambda: is_answering(a))
+        too_early = threads.submit(b.request, "DELETE", "/memory?user=ada")
+        time.sleep(0.3)
+        (tmp_path / "answer").touch()
+        said(asked.result())
+        refused = too_early.result()
+    (tmp_path / "hear").touch()
+
+    assert refused.status_code == 503
+
+
+@pytest.mark.slow
+def test_what_is_being_answered_when_its_user_is_forgotten_is_heard_at_no_gateway(
+    gateway: Start, shared: str, tmp_path: Path
+) -> None:
+    a, b = (gateway(name, memories=[str(EARS)], limits={"shared": shared, **PATIENCE}) for name in "ab")
+    with ThreadPoolExecutor(1) as threads:
+        asked = threads.submit(a.ask, "tea", f"hold={tmp_path / 'go'}", user="ada")
+        until(lambda: is_answering(a))
+        assert a.request("DELETE", "/memory?user=ada").is_success
+        (tmp_path / "go").touch()
+        said(asked.result())
+    until(lambda: written_as_heard(shared))
+    b.post("/s/tea/end", {"user": "ada"}).raise_for_status()
+
+    assert (a.remembered("ada"), b.remembered("ada")) == ([], [])
+
+
+@pytest.mark.slow
+def test_a_session_that_ends_while_its_user_is_forgotten_has_ended(gateway: Start, shared: str, tmp_path: Path) -> None:
+    limits = {"shared": shared, "queue_timeout": 10.0}
+    a = gateway("a", memories=[str(EARS)], limits=limits)
+    said(a.ask("tea", f"hear={tmp_path / 'go'}", user="ada"))
+    with ThreadPoolExecutor(2) as threads:
+        forgotten = threads.submit(a.request, "DELETE", "/memory?user=ada")
+        time.sleep(0.3)
+        ended = threads.submit(a.post, "/s/tea/end", {"user": "ada"})
+        time.sleep(0.3)
+        (tmp_path / "go").touch()
+
+        assert (forgotten.result().status_code, ended.result().status_code) == (200, 200)
+    assert a.ask("tea", "hello again", user="ada").status_code == 410
+    assert a.remembered("ada") == []
 
 
 def is_up(gateway: Gateway) -> bool:

@@ -101,6 +101,13 @@ def test_the_user_s_words_are_heard_once_and_nobody_else_s(tmp_path: Path) -> No
         await say(live, session, user("I like tea."), FINE, user("Green tea."), FINE, called, user("In the mornings."))
         await say(live, session, user("Nobody said this."), user="")
         await say(live, live.begin("his", "bob"), user("I like coffee."), user="bob")
+        session, talk, said = (
+            live.begin("hers", "eve"),
+            [user("Hi."), FINE, user("One. Two.")],
+            [(), (), ("One.", "Two.")],
+        )
+        await session.answer(talk, user="eve", said=said)
+        await live.keep(session)
         await live.hearing.finish()
 
     folder = play(tmp_path, Listening(), lead)
@@ -109,9 +116,11 @@ def test_the_user_s_words_are_heard_once_and_nobody_else_s(tmp_path: Path) -> No
         ("ada", "I like tea.", ""),
         ("ada", "In the mornings.", "Fine."),
         ("bob", "I like coffee.", ""),
+        ("eve", "One.", "Fine."),
+        ("eve", "Two.", ""),
     ]
-    assert len({one.id for one in heard}) == 3
-    assert {one.conversation for one in heard} == {"tea", "his"}
+    assert len({one.id for one in heard}) == 5
+    assert {one.conversation for one in heard} == {"tea", "his", "hers"}
     assert all(one.id.startswith(f"{folder.name}/") for one in heard)
 
 

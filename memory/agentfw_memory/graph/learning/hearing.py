@@ -11,6 +11,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -66,25 +67,24 @@ class Hearer:
         if saying.conversation:
             check_name("conversation", saying.conversation)
         if not isinstance(saying.text, str):
-            what = type(saying.text).__name__
-            raise BadInputError(f"the saying is of type {what}, not a string", fix="pass a string")
+            raise BadInputError(f"a saying is of type {type(saying.text).__name__}, not a string", fix="pass a string")
         now = self._rows.store.now()
         at = now if saying.at is None else min(check_number("at", saying.at), now)
         # Without a writer, who would be asked once more, it is enough to look for it when something is written.
         if not self._settings.evolve or (self.writer is not None and self._was_heard(saying)):
             return None
         longest = self._settings.longest_text
-        said = [one for one in own_words(saying.text) if not has_secret(one)]
-        own = tuple(storable(one, longest) for one in said)
+        own = tuple(storable(one, longest) for one in own_words(saying.text) if not has_secret(one))
         before: tuple[tuple[str, str], ...] = ()
         if saying.conversation:
             turns = self._before.setdefault((saying.user, saying.conversation), deque(maxlen=TURNS_BEFORE))
             self._before.move_to_end((saying.user, saying.conversation))
             if len(self._before) > CONVERSATIONS:
                 self._before.popitem(last=False)
-            # What was answered to a secret may repeat it.
-            if saying.answer_to and not has_secret(saying.answer_to) and (not turns or turns[-1][1]):
-                turns.append(("assistant", saying.answer_to[:1_000]))
+            if saying.answer_to:  # what was answered to a secret may repeat it, whatever was said after it
+                answered = takewhile(lambda turn: turn[0] == "user", reversed(turns))
+                is_shown = all(text for _, text in answered) and not has_secret(saying.answer_to)
+                turns.append(("assistant", saying.answer_to[:1_000] if is_shown else ""))
             before = tuple(turn for turn in turns if turn[1])
             turns.append(("user", "" if has_secret(saying.text) else saying.text[:1_000]))
         if not own:

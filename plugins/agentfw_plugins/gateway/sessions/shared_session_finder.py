@@ -168,7 +168,8 @@ class SharedSessionFinder(LiveSessionFinder):
         number, user = session.episode.task.index, session.episode.task.user
         version = await self._commit(session, answers=answers)
         await self.live.keep(session)
-        if self.live.hearing.waiting(user):
+        # Who was forgotten meanwhile may have said something that will never be heard.
+        if self.live.hearing.waiting(user) or user in self.live.hearing.forgotten:
             self._said.append(_Said(number, user, version, self._known[session].unheard))
 
     async def _commit(self, session: Session, *, finish: str = "", answers: Sequence[str] = ()) -> int:
@@ -231,19 +232,27 @@ class SharedSessionFinder(LiveSessionFinder):
 
     async def forget(self, user: str) -> dict[str, int]:
         led, until = dict[int, Session](), time.monotonic() + self.patience
+        began = await self._ask(self.store.left_of, user)
+        numbers = {one.number for one in began}
         async with contextlib.AsyncExitStack() as stack:
-            for one in (found := await self._ask(self.store.left_of, user)):
+            for one in (each for each in began if time.monotonic() < until):
                 with contextlib.suppress(BadRequest):  # it ends at this moment, or another gateway answers in it
-                    led[one.number] = await stack.enter_async_context(self.leading(Caller("", user), one.first))
-            # What others are about to hear or to learn is remembered first, so that it is forgotten, too.
-            while any(one.number not in led or (one.unheard and self.live.hearing.hears) for one in found):
+                    session = await stack.enter_async_context(self.leading(Caller("", user), one.first))
+                    led[session.episode.task.index] = session  # or the one that was begun again under its name
+            # What is about to be heard or learned, such as of an answer that another gateway gave meanwhile, is
+            # remembered first, so that it is forgotten, too.
+            while any(
+                one.number not in led or led[one.number].over or (one.unheard and self.live.hearing.hears)
+                for one in await self._ask(self.store.left_of, user)
+                if one.number in numbers
+            ):
                 if time.monotonic() > until:
-                    raise StorageError("another gateway is busy with what was said there", fix="ask again")
+                    raise StorageError("what this user said is still being answered or learned", fix="ask again")
                 await asyncio.sleep(_PAUSE)
-                found = [one for one in await self._ask(self.store.left_of, user) if one.number <= found[-1].number]
             deleted = await self.live.forget(user)  # which is noted in these sessions
             for session in led.values():
-                await self.keep(session)
+                if not session.over:
+                    await self.keep(session)
         return deleted
 
     async def care(self) -> None:
