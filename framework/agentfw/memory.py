@@ -72,6 +72,8 @@ class Saying:
     """Seconds since 1970."""
     answer_to: str = ""
     """What the agent had said just before."""
+    before: str = ""
+    """The message of the user before this one."""
 
 
 @dataclass(frozen=True, slots=True)

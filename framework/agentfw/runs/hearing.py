@@ -155,7 +155,8 @@ def sayings(episode: Episode, run: str, events: Iterable[Event]) -> Iterator[Say
         if (event.kind, event.name) == ("memory", "said"):
             place, before = event.data["message"], event.data["answer_to"]
             answer = "" if before is None else episode.messages[before].content
+            earlier = next((one.content for one in reversed(episode.messages[:place]) if one.role == "user"), "")
             texts = event.data.get("texts") or (episode.messages[place].content,)
             for name, text in zip(_ids(f"{run}/{episode.id}/{place}", len(texts)), texts, strict=True):
-                yield Saying(name, episode.task.user, text, episode.task.query, event.data["at"], answer)
-                answer = ""  # the next text was said after this one
+                yield Saying(name, episode.task.user, text, episode.task.query, event.data["at"], answer, earlier)
+                answer, earlier = "", text  # the next text was said after this one

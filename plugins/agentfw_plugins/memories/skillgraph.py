@@ -225,10 +225,14 @@ class SkillGraphMemory(Memory):
     async def hear(self, saying: Saying) -> Mapping[str, int] | None:
         user, talk = self._owner(saying.user), saying.conversation
         to_forget = self._to_forget.pop((user, talk), ())
-        if to_forget and says_yes(saying.text):
-            await self._called(lambda: self.graph.delete(*to_forget))
-            logger.info("%s was forgotten, as %s asked", ", ".join(to_forget), saying.user)
-            return None
+        if says_yes(saying.text) and not self.settings.one_list:
+            if not to_forget:  # another process, or one before this, may have heard what they asked for
+                asked = await self._called(lambda: self.graph.asked_to_forget(saying.before, user=user))
+                to_forget = tuple(one.id for one in asked)
+            if to_forget:
+                await self._called(lambda: self.graph.delete(*to_forget))
+                logger.info("%s was forgotten, as %s asked", ", ".join(to_forget), saying.user)
+                return None
         conversation = talk if _is_name(talk) else _digest(talk)
         about: dict[str, Any] = {"user": user, "conversation": conversation, "at": saying.at, "id": saying.id}
         used = 0
