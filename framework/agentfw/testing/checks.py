@@ -121,6 +121,7 @@ def require_json(value: object, what: str) -> None:
 
 
 def short(value: object) -> str:
+    """A value as an error shows it."""
     return one_line(str(value) if isinstance(value, Exception) else repr(value), 160)
 
 
