@@ -76,7 +76,7 @@ def read_lessons(
                 teacher=tuple(taught.get((episode.id, turn.index), ())),
                 hinted=shown,
             )
-            _check(lesson, turn, batch.loss, vocabulary)
+            _require_learnable(lesson, turn, batch.loss, vocabulary)
             lessons.append(lesson)
     if not lessons:
         why = "no turn has an advantage" if not empty else f"none of {empty} turns with an advantage has tokens"
@@ -117,8 +117,8 @@ def _advantages(batch: Batch) -> dict[tuple[str, int], float]:
     return found
 
 
-def _check(lesson: Lesson, turn: Turn, loss: Loss, vocabulary: int) -> None:
-    """Refuse what can't be learned from a turn as it was sampled."""
+def _require_learnable(lesson: Lesson, turn: Turn, loss: Loss, vocabulary: int) -> None:
+    """Refuse a turn that can't be learned from as it was sampled."""
     where = f"turn {lesson.turn} of episode {lesson.episode}"
     check_vocabulary(lesson.tokens, vocabulary, where)
     _check_logprobs(lesson.tokens, lesson.sampler, where, "logprobs")

@@ -80,7 +80,7 @@ class _EventWriter(StreamWriter):
     def __init__(self, body: Body) -> None:
         super().__init__(body)
         self._finish = "stop"
-        self._calls: dict[int, list[str]] = {}
+        self._calls: dict[int, list[str]] = {}  # of each call its id, its name, and the pieces of its arguments
         self._top: Json = {}
 
     def take(self, chunk: Json) -> Iterator[bytes]:
