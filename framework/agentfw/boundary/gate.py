@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from ..errors import AgentfwError, Interruption, MissingExtraError, PluginError, SettingsError, in_words
 
-__all__ = ["SLOW_SECONDS", "ImportFailed", "function_at", "let_in", "needing", "object_at", "tells_slow"]
+__all__ = ["SLOW_SECONDS", "ImportFailed", "function_at", "let_in", "needing", "object_at"]
 
 Imported = TypeVar("Imported")
 
@@ -43,6 +43,14 @@ class ImportFailed(Exception):
         else:
             super().__init__(f"can't be imported: {in_words(error)}")
 
+    def named(self, who: str, fix: str) -> AgentfwError:
+        """The error to raise, unless the code has raised one of agentfw's own, which says what is wrong."""
+        if isinstance(self.error, AgentfwError):
+            return self.error
+        error = PluginError(f"{who} {self}", fix=fix)
+        error.__cause__ = self.error
+        return error
+
 
 def let_in(who: str, load: Callable[[], Imported], *, advice: str = "", fix: str = "") -> Imported:
     """What `load` imports. Raises ImportFailed where it fails, or with a `fix`, the error that names `who`.
@@ -60,9 +68,10 @@ def let_in(who: str, load: Callable[[], Imported], *, advice: str = "", fix: str
         if isinstance(error, (KeyboardInterrupt, Interruption)):
             raise
         failure = ImportFailed(error)
-        if fix and isinstance(error, AgentfwError):  # which says what is wrong
-            raise
-        raise (PluginError(f"{who} {failure}", fix=fix) if fix else failure) from error
+        if not fix:
+            raise failure from error
+        named = failure.named(who, fix)
+        raise named from named.__cause__
     finally:
         watch.cancel()
 
