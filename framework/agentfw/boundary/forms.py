@@ -73,8 +73,6 @@ class Spending(Protocol):
 
 Shorten = Callable[[str, str], str]
 """Makes of a text, and of whose it is, what an agent is shown."""
-
-
 _Operation = Callable[[str, Task | None, tuple[Any, ...], Any, dict[str, Any]], Operation]
 
 

@@ -220,7 +220,6 @@ def _where(frames: Sequence[traceback.FrameSummary]) -> str:
 _OURS = f"{Path(__file__).parent.parent}{os.sep}"
 _PYTHON = f"{Path(os.__file__).parent}{os.sep}"
 
-
 _ROUNDS = 2
 _TURNS_PER_ROUND = 2
 _LARGEST_TOKEN = 40  # below any vocabulary's end, so that a learner with a real model takes them

@@ -70,8 +70,6 @@ TIME_LIMIT = 60.0
 
 Factory = Callable[[], object]
 Examples = Sequence[Mapping[str, Any]]
-
-
 _SUBJECTS = {kind.name: kind.plural for kind in KINDS.values()} | {"plugin": "plugins", "command": "commands"}
 """What the checks of a kind are about. The last two are no components but something else of a plugin."""
 

@@ -54,8 +54,6 @@ _STATUS = {
     503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
 }
-
-
 _SAMPLING = {name: _CONFIG[name] for name in ("temperature", "top_p", "max_tokens", "seed")}
 
 
