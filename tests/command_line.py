@@ -54,7 +54,7 @@ def agentfw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     monkeypatch.syspath_prepend(str(SITE))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setattr("agentfw.printing.out._EVERY_ELSEWHERE", 3600.0)  # a slow machine changes no output
-    monkeypatch.setattr("agentfw.boundary.gate._tells_slow", True)  # as before, when the test is done
+    monkeypatch.setattr("agentfw.boundary.gate.tells_slow", True)  # as before, when the test is done
     for variable in ("AGENTFW_DISABLE_PLUGINS", "AGENTFW_TRACE_HOOKS", "NO_COLOR"):
         monkeypatch.delenv(variable, raising=False)
 

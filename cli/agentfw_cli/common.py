@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentfw.boundary.gate import tell_slow_imports
+from agentfw.boundary import gate
 from agentfw.boundary.metadata import EntryPoint
 from agentfw.boundary.output import hand_over_stdout
 from agentfw.errors import AgentfwError, DuplicateComponentError, PluginError, UnknownNameError, in_words, is_failure
@@ -49,7 +49,7 @@ class Given:
         self, *, blocked: tuple[str, ...] = (), strict: bool = False, quiet: bool = False, as_json: bool = False
     ) -> None:
         self.blocked, self.strict, self.out = blocked, strict, Out(json=as_json, quiet=quiet)
-        tell_slow_imports(not quiet)
+        gate.tells_slow = not quiet
 
     def host(self, *, tell: bool = True) -> Host:
         """The host of this folder and environment. With `tell`, its notes go to stderr."""
@@ -108,7 +108,6 @@ class _Unloaded(EntryPoint):
 
 def load_command(what: str, offers: Sequence[EntryPoint], select: Sequence[str] = ()) -> click.Command:
     """Load the command of a plugin, of several that of agentfw itself. `select` says how to name one of several."""
-    from agentfw.boundary.gate import loaded
     from agentfw.host import Host
     from agentfw.host.host import DISABLE_VARIABLE
     from agentfw.host.offers import OWN_DISTRIBUTION, mend_of
@@ -132,7 +131,7 @@ def load_command(what: str, offers: Sequence[EntryPoint], select: Sequence[str] 
     text = f"{what} of {entry.distribution} {entry.version}"
     fix = f"pip install --upgrade {entry.distribution}"
     fix += "" if is_ours else f", or pip uninstall {entry.distribution}"
-    command = loaded(text, entry.load, fix=fix)
+    command = gate.let_in(text, entry.load, fix=fix)
     if not isinstance(command, click.Command):
         raise PluginError(f"{text} is no click command but {type(command).__name__}", fix=fix)
     invoke = type(command).invoke  # not the one of an earlier call in this process

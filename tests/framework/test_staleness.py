@@ -11,9 +11,9 @@ import pytest
 
 from agentfw.engine import LocalEngine, Remote
 from agentfw.errors import AgentfwError, PluginError
+from agentfw.runs.learning import RemoteLearner
 from agentfw.runs.observers import Observer
 from agentfw.runs.records.folder import RunFolder
-from agentfw.runs.update import RemoteLearner
 
 PAUSED = {"name": "biased", "settings": {"pause": 0.01}}
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from agentfw.episode import Task
 from agentfw.errors import AgentfwError, PluginError, SettingsError, UnknownNameError, UsageError
 from agentfw.runs.execution import Curriculum, QueryCurriculum
+from agentfw.runs.learning import finite
 from agentfw.runs.records.play_records import State
-from agentfw.runs.update import finite
 from agentfw.seeds import Seeds
 
 

@@ -73,8 +73,6 @@ class Spending(Protocol):
 
 Shorten = Callable[[str, str], str]
 """Makes of a text, and of whose it is, what an agent is shown."""
-
-
 _Operation = Callable[[str, Task | None, tuple[Any, ...], Any, dict[str, Any]], Operation]
 
 
@@ -104,14 +102,14 @@ class Call:
         self.title = self.shown or f"{self.name}()"
         self.copies = any(form.enter is not None for form in self.given)
         """Whether the component receives a copy or a cleaned form of an argument."""
-        named_by = ((place, form.episode) for place, form in enumerate(self.given) if form.episode is not None)
-        self._named_by = next(named_by, None)
+        readers = ((place, form.episode) for place, form in enumerate(self.given) if form.episode is not None)
+        self._reads_episode = next(readers, None)  # from which of the values, and how
 
     def episode(self, given: tuple[Any, ...]) -> str:
         """The episode that a call belongs to. Empty if none of the values says so."""
-        if self._named_by is None:
+        if self._reads_episode is None:
             return ""
-        place, read = self._named_by
+        place, read = self._reads_episode
         return read(given[place])
 
     def on(self, component: Any, given: tuple[Any, ...]) -> Any:
@@ -289,7 +287,7 @@ def _wrong_with(found: object) -> str:
         return f"answered with a {type(found).__name__}, not a Generation"
     for name, (kind, of_items) in _FIELDS.items():
         value = getattr(found, name)
-        fits = isinstance(value, kind)
+        fits = isinstance(value, kind)  # apart, because mypy would take `value` for one without items
         if not fits:
             return f"answered with {name}={one_line(repr(value), 60)}"
         others = [] if of_items is None else [each for each in set(map(type, value)) if not issubclass(each, of_items)]

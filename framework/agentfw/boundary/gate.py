@@ -22,22 +22,14 @@ from typing import Any, TypeVar
 
 from ..errors import AgentfwError, Interruption, MissingExtraError, PluginError, SettingsError, in_words
 
-__all__ = [
-    "SLOW_SECONDS",
-    "ImportFailed",
-    "function_at",
-    "let_in",
-    "loaded",
-    "needing",
-    "object_at",
-    "tell_slow_imports",
-]
+__all__ = ["SLOW_SECONDS", "ImportFailed", "function_at", "let_in", "needing", "object_at"]
 
-Loaded = TypeVar("Loaded")
+Imported = TypeVar("Imported")
 
 SLOW_SECONDS = 2.0
 """Seconds after which the user is told what is being imported."""
-_tells_slow = True
+tells_slow = True
+"""Whether the user is told. A command sets it, because one with --quiet doesn't want it."""
 
 
 class ImportFailed(Exception):
@@ -60,38 +52,28 @@ class ImportFailed(Exception):
         return error
 
 
-def tell_slow_imports(tells: bool) -> None:
-    """Whether `let_in` says what takes long, which a command with --quiet doesn't want."""
-    global _tells_slow
-    _tells_slow = tells
+def let_in(who: str, load: Callable[[], Imported], *, advice: str = "", fix: str = "") -> Imported:
+    """What `load` imports. Raises ImportFailed where it fails, or with a `fix`, the error that names `who`.
 
-
-def let_in(who: str, load: Callable[[], Loaded], *, advice: str = "") -> Loaded:
-    """What `load` imports. Raises ImportFailed where it fails; an interruption by the user passes.
-
-    One line on stderr says `who` is being imported, with `advice`, where that takes long.
+    An interruption by the user passes. One line on stderr says `who` is being imported, with `advice`, where that takes
+    long.
     """
     watch = threading.Timer(SLOW_SECONDS, sys.stderr.write, [f"still importing {who} ...{advice and f'; {advice}'}\n"])
     watch.daemon = True
-    if _tells_slow:
+    if tells_slow:
         watch.start()
     try:
         return load()
     except BaseException as error:
         if isinstance(error, (KeyboardInterrupt, Interruption)):
             raise
-        raise ImportFailed(error) from error
+        failure = ImportFailed(error)
+        if not fix:
+            raise failure from error
+        named = failure.named(who, fix)
+        raise named from named.__cause__
     finally:
         watch.cancel()
-
-
-def loaded(who: str, load: Callable[[], Loaded], *, fix: str) -> Loaded:
-    """What `load` imports, as `let_in` does it. Where that fails, the error names `who`, with this fix."""
-    try:
-        return let_in(who, load)
-    except ImportFailed as failure:
-        error = failure.named(who, fix)
-        raise error from error.__cause__
 
 
 def object_at(path: str) -> object:

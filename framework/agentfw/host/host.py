@@ -63,8 +63,6 @@ DISABLE_VARIABLE = "AGENTFW_DISABLE_PLUGINS"
 TRACE_VARIABLE = "AGENTFW_TRACE_HOOKS"
 _OF_PYTHON = "python:"  # how the name of an object begins that is in no file
 _GIVEN = "agentfw_given"  # the module that has the objects which a program has given in place of names
-
-
 Made = TypeVar("Made")
 Layered = TypeVar("Layered", bound="Guarded")
 

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from pluggy import PluginValidationError
 
 from .. import hookspecs
-from ..boundary.gate import ImportFailed, function_at, let_in, loaded
+from ..boundary.gate import ImportFailed, function_at, let_in
 from ..boundary.metadata import EntryPoint, MetadataProblem, normalise, source_tree
 from ..component import KINDS, Component
 from ..errors import SettingsError, UsageError, in_words, nearest, one_line
@@ -116,7 +116,7 @@ def import_file(file: Path) -> ModuleType:
 def module_of(file: Path) -> ModuleType:
     """The module of a file that isn't known as a plugin yet."""
     file = file.absolute()
-    return loaded(str(file), lambda: import_file(file), fix=f"fix it in {file}")
+    return let_in(str(file), lambda: import_file(file), fix=f"fix it in {file}")
 
 
 def function_named(name: str, setting: str) -> Callable[..., Any]:

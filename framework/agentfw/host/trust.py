@@ -45,8 +45,6 @@ _KEY = re.compile(
 """Settings that start a program, call a function, or name a variable or a server, whatever their value is."""
 _VALUE = re.compile(r"[a-z][a-z0-9+.-]*://|[A-Za-z_][\w.]*:[A-Za-z_][\w.-]*$", re.IGNORECASE)
 """An address, or a function as `package.module:name`, whatever the setting is called."""
-
-
 SHIPPED: set[str] = set()
 """The spec files of installed plugins, as the host has found them. Whoever installed them trusts their code."""
 _PLAIN = re.compile(r"[\w:.+ -]*")

@@ -1,8 +1,8 @@
 """Runs: playing tasks, learning from them, and storing and reporting the results.
 
 `spec/` says what to do. `assembly.py` makes the components. `run.py`, `execution.py` and `play.py` do the work, and
-`update.py` and `proof.py` the part that only trainings have. `observers.py` says who is told. `records/` is what is on
-disk, and `results/` what is made of that. A run with an optimizer is called a training.
+`learning.py` and `proof.py` the part that only trainings have. `observers.py` says who is told. `records/` is what is
+on disk, and `results/` what is made of that. A run with an optimizer is called a training.
 
 The public names besides those of `agentfw`, such as `Run` and `RunSpec`, are imported when they are first used.
 """

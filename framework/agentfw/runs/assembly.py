@@ -42,11 +42,11 @@ from ..turns.engagement import Engagement
 from ..turns.policy_agent import PolicyAgent
 from ..turns.session import Session, SessionEnvironment
 from .deciding import Decisions, Spending
+from .learning import Learning, make_learning
 from .records.call_record import CallRecord
 from .records.journal import LongTexts
 from .spec.run_spec import Choice, RunSpec
 from .spec.weights import Schedule, parse_schedule
-from .update import Learning, make_learning
 
 Part = TypeVar("Part", bound=Guarded)
 

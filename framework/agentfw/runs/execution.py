@@ -27,6 +27,7 @@ from ..learner import Update
 from ..optimizer import Scored
 from ..seeds import Seeds
 from .assembly import Assembly
+from .learning import Learning, TurnChecks
 from .observers import Observer, combined_observer
 from .play import Plan, Play, side_by_side
 from .records.folder import RunFolder
@@ -35,7 +36,6 @@ from .records.play_records import Records, kept_updates, marks_of, read_state, r
 from .records.summary import intervals, means
 from .results.run_charts import call_in_words
 from .spec.weights import Progress
-from .update import Learning, TurnChecks
 
 _ROUNDING = 1e-12  # relative difference below which rewards count as equal
 _ADDED = 1_000  # blocks of samples that each update which was added has for itself: further groups take few of them

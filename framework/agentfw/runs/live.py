@@ -249,8 +249,7 @@ class LiveRun:
         if any((event.kind, event.name) == ("session", "forgotten") for event in episode.events):
             # Of what another process was told, this session alone may know.
             self.hearing.forget_until(episode.task.user, episode.task.index)
-        if self.hearing.hears:
-            self.hearing.take(episode, len(episode.events))
+        self._let_hear(episode, len(episode.events))
         return session
 
     def _restored(self, episode: Episode) -> Session:
@@ -278,8 +277,11 @@ class LiveRun:
             await self._turns.commit(news.to_record())
         with self._journalled(session):  # what was written before it, too
             self._on_disk[session.name] = until
-            if self.hearing.hears:
-                self.hearing.take(session.episode)
+            self._let_hear(session.episode)
+
+    def _let_hear(self, episode: Episode, first: int | None = None) -> None:
+        if self.hearing.hears:
+            self.hearing.take(episode, first)
 
     @property
     def failure(self) -> StorageError | None:
@@ -449,9 +451,8 @@ class LiveRun:
         self._play.concluded, self.ended = set(left.rewards), left.ended
         self._last = max(left.last, *self.hearing.forgotten.values(), -1)
         self.assembly.spending.count(*left.usage)
-        if self.hearing.hears:
-            for episode in sorted((*left.going_on.values(), *left.unheard), key=lambda one: one.task.index):
-                self.hearing.take(episode)
+        for episode in sorted((*left.going_on.values(), *left.unheard), key=lambda one: one.task.index):
+            self._let_hear(episode)
         self.hearing.recovered(left.ended_episodes)
         for episode, reward in left.learned:
             await self._learn(episode, reward)

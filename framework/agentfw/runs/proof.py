@@ -158,8 +158,6 @@ prompts again after each update. Whether the two agree on these shows in what wa
 _MOST = 16  # maximum number of answers that are compared
 _ENOUGH = 96  # number of compared tokens from which no further answer is added: half as many again as make one sure
 _COMPUTED = 256  # maximum number of tokens that are computed, unless the first answer alone has more
-
-
 Learner = Callable[[Sequence[Probe], bool, bool], Awaitable[Scores]]
 """Asks the learner about probes: with the base model or the newest version, and with what rounding changes or not."""
 

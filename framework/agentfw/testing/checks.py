@@ -121,6 +121,7 @@ def require_json(value: object, what: str) -> None:
 
 
 def short(value: object) -> str:
+    """A value as an error shows it."""
     return one_line(str(value) if isinstance(value, Exception) else repr(value), 160)
 
 
@@ -218,7 +219,6 @@ def _where(frames: Sequence[traceback.FrameSummary]) -> str:
 
 _OURS = f"{Path(__file__).parent.parent}{os.sep}"
 _PYTHON = f"{Path(os.__file__).parent}{os.sep}"
-
 
 _ROUNDS = 2
 _TURNS_PER_ROUND = 2

@@ -70,8 +70,6 @@ TIME_LIMIT = 60.0
 
 Factory = Callable[[], object]
 Examples = Sequence[Mapping[str, Any]]
-
-
 _SUBJECTS = {kind.name: kind.plural for kind in KINDS.values()} | {"plugin": "plugins", "command": "commands"}
 """What the checks of a kind are about. The last two are no components but something else of a plugin."""
 
@@ -79,20 +77,23 @@ _SUBJECTS = {kind.name: kind.plural for kind in KINDS.values()} | {"plugin": "pl
 def contract(kind: str) -> tuple[CheckFunction, ...]:
     """The checks of a kind, in the order in which they are run.
 
-    They are the public functions that take its subject alone, such as `subject: Hooks`, and return nothing.
+    They are the public functions that take its subject alone, such as `subject: Rewards`, and return nothing.
     """
     if kind not in _SUBJECTS:
         raise UnknownNameError("kind", kind, _SUBJECTS)
     about = _SUBJECTS[kind]
     home = "plugins" if about in ("hooks", "commands") else about
     module = importlib.import_module(f".{home}", __package__)
+    subject = getattr(module, about.capitalize())
     found = [
         function
         for name, function in vars(module).items()
         if inspect.isfunction(function)
         and function.__module__ == module.__name__
         and not name.startswith("_")
-        and inspect.get_annotations(function) == {"subject": about.capitalize(), "return": "None"}
+        and [*inspect.signature(function).parameters] == ["subject"]
+        # Not by their spelling: `Subject[RewardModel]` is the same.
+        and inspect.get_annotations(function, eval_str=True) == {"subject": subject, "return": None}
     ]
     return (_can_be_made(KINDS[kind]), its_settings_are_explained, *found) if kind in KINDS else tuple(found)
 

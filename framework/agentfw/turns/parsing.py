@@ -31,7 +31,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from html import unescape
@@ -315,18 +315,19 @@ def _whole(text: str) -> str:
 
 
 class StreamedText:
-    """A growing text, of which all can be told but what may still become a call, or the end of the text."""
+    """Tells of a growing text all but what may still become a call, or the end of the text."""
 
-    def __init__(self, names: Collection[str] = (), stop: Sequence[str] = ()) -> None:
+    def __init__(self, tell: Callable[[str], object], names: Collection[str] = (), stop: Sequence[str] = ()) -> None:
         """`names` are those of the tools that are offered."""
+        self._tell = tell
         self._openings = tuple(f"<{name}" for name in names) + ((_TAG,) if names else ())
         self._stop = tuple(filter(None, stop))
-        self._text = self.told = ""
+        self._text = self._told = ""
 
-    def take(self, piece: str) -> str:
-        """Take the next piece of the policy's text. Returns what can be told now."""
+    def take(self, piece: str) -> None:
+        """Take the next piece of the policy's text."""
         self._text += piece
-        text, begin = self._text, len(self.told)
+        text, begin = self._text, len(self._told)
         end = len(text)
         for word in self._stop:
             found = text.find(word, max(0, begin - len(word)))
@@ -338,14 +339,15 @@ class StreamedText:
         if self._openings:
             end = min(end, self._call(begin))
             if not text[:end].strip():
-                return ""  # blank text before a call is nothing
-        new = text[begin:end]
-        self.told += new
-        return new
+                return  # blank text before a call is nothing
+        if new := text[begin:end]:
+            self._told += new
+            self._tell(new)
 
-    def rest(self, text: str) -> str:
-        """The part of the reply's text that hasn't been passed on."""
-        return text[len(self.told) :] if text.startswith(self.told) else ""
+    def end(self, text: str) -> None:
+        """Tell what is left of the reply's text."""
+        if text.startswith(self._told) and (rest := text[len(self._told) :]):
+            self._tell(rest)
 
     def _call(self, begin: int) -> int:
         """Where something begins that is a call, or may become one."""

@@ -296,7 +296,8 @@ class Session:
             stop=() if actions else wished.stop,  # in a call, it would cut the arguments
         )
         last.asked += 1
-        pieces = None if asked.tell is None else StreamedText([action.name for action in actions], wished.stop)
+        names = [action.name for action in actions]
+        pieces = None if asked.tell is None else StreamedText(asked.tell, names, wished.stop)
         if self.write is not None:
             self.write(self)
         self._begun += 1
@@ -311,8 +312,8 @@ class Session:
             self._note_failed("the model's server broke off its answer", at=given.at, seconds=took, status=502)
         if asked.forwarded is not None:
             return replace(reply, passed=passed), answer
-        if asked.tell is not None and pieces is not None and (rest := pieces.rest(reply.text)):
-            asked.tell(rest)
+        if pieces is not None:
+            pieces.end(reply.text)
         return reply, answer
 
     async def _generated(
@@ -328,13 +329,13 @@ class Session:
 
         def note(piece: str) -> None:
             hear(piece)
-            if asked.tell is not None and pieces is not None and (sure := pieces.take(piece)):
-                asked.tell(sure)
+            if pieces is not None:
+                pieces.take(piece)
 
         try:
             if asked.forwarded is not None:
                 return await asked.policy.forward(request, replace(asked.forwarded, tell=hear))
-            given = asked.policy.generate(request) if asked.tell is None else asked.policy.stream(request, note)
+            given = asked.policy.generate(request) if pieces is None else asked.policy.stream(request, note)
             return Passed((await given,))
         except BaseException as error:
             if answer.told:

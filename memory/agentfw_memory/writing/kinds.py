@@ -48,8 +48,6 @@ below a half because the sentences of the training have five times as many facts
 FORGET_FROM, FORGET_SURELY = 0.05, 0.6
 """Probability from which on a sentence asks to forget something, with one of the words for it and without."""
 WEIGHTS = Path(__file__).parent / "kinds.safetensors"
-
-
 LONGEST_HEARD = 4_000
 """Number of characters of a message that are read. People seldom type more, so the rest was pasted."""
 

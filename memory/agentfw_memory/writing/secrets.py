@@ -76,8 +76,6 @@ _WORDS = re.compile(
     re.IGNORECASE,
 )
 """What is said of a password, and is none."""
-
-
 _PASSWORDS = re.compile(r"(?i)(?:pass|kenn|mot|contra|senha|парол|wacht|lösen|has|密|口|パ|暗|비|पास|كلمة)")
 
 

@@ -76,7 +76,7 @@ def read_lessons(
                 teacher=tuple(taught.get((episode.id, turn.index), ())),
                 hinted=shown,
             )
-            _check(lesson, turn, batch.loss, vocabulary)
+            _require_learnable(lesson, turn, batch.loss, vocabulary)
             lessons.append(lesson)
     if not lessons:
         why = "no turn has an advantage" if not empty else f"none of {empty} turns with an advantage has tokens"
@@ -109,16 +109,14 @@ def _advantages(batch: Batch) -> dict[tuple[str, int], float]:
     found: dict[tuple[str, int], float] = {}
     for one in batch.advantages:
         if (one.episode, one.turn) in found:
-            raise UsageError(
-                f"there are two advantages for turn {one.turn} of episode {one.episode}",
-                fix="every turn needs an index, and every episode an id",
-            )
+            wrong = f"there are two advantages for turn {one.turn} of episode {one.episode}"
+            raise UsageError(wrong, fix="every turn needs an index, and every episode an id")
         found[one.episode, one.turn] = one.value
     return found
 
 
-def _check(lesson: Lesson, turn: Turn, loss: Loss, vocabulary: int) -> None:
-    """Refuse what can't be learned from a turn as it was sampled."""
+def _require_learnable(lesson: Lesson, turn: Turn, loss: Loss, vocabulary: int) -> None:
+    """Refuse a turn that can't be learned from as it was sampled."""
     where = f"turn {lesson.turn} of episode {lesson.episode}"
     check_vocabulary(lesson.tokens, vocabulary, where)
     _check_logprobs(lesson.tokens, lesson.sampler, where, "logprobs")
@@ -126,29 +124,21 @@ def _check(lesson: Lesson, turn: Turn, loss: Loss, vocabulary: int) -> None:
     if loss.sampled:
         _check_sampling(turn, where)
     if loss.importance_cap is not None and not lesson.sampler:
-        raise UsageError(
-            f"{where} has no logprobs of the sampler, and importance_cap weighs tokens by them",
-            fix="use a policy that gives them, or unset optimizer.importance_cap",
-        )
+        wrong = f"{where} has no logprobs of the sampler, and importance_cap weighs tokens by them"
+        raise UsageError(wrong, fix="use a policy that gives them, or unset optimizer.importance_cap")
     if lesson.teacher and lesson.temperature != 1:
-        raise UsageError(
-            f"{where} was sampled at temperature {lesson.temperature:g}, and the teacher's logprobs are those at 1",
-            fix="set sampling.temperature=1",
-        )
+        wrong = f"{where} was sampled at temperature {lesson.temperature:g}, and the teacher's logprobs are those at 1"
+        raise UsageError(wrong, fix="set sampling.temperature=1")
 
 
 def _check_sampling(turn: Turn, where: str) -> None:
     """Refuse samples whose distribution the loss can't follow."""
     if turn.temperature == 0:
-        raise UsageError(
-            f"{where} was sampled at temperature 0, where nothing is left to chance that could be learned from",
-            fix="set sampling.temperature=1",
-        )
+        wrong = f"{where} was sampled at temperature 0, where nothing is left to chance that could be learned from"
+        raise UsageError(wrong, fix="set sampling.temperature=1")
     if turn.top_p < 1:
-        raise UsageError(
-            f"{where} was sampled with top_p {turn.top_p:g}, and the learner can't know which tokens that left out",
-            fix="set sampling.top_p=1",
-        )
+        wrong = f"{where} was sampled with top_p {turn.top_p:g}, and the learner can't know which tokens that left out"
+        raise UsageError(wrong, fix="set sampling.top_p=1")
     if turn.constrained:
         raise UsageError(
             f"{where} was sampled by a JSON schema or with penalties, and the learner can't know what they left out",
@@ -160,20 +150,15 @@ def check_vocabulary(tokens: TurnTokens, vocabulary: int, where: str) -> None:
     """Raise if the learner's model doesn't know one of the tokens: then the policy runs another model."""
     for token in (*tokens.prompt, *tokens.sampled):
         if not 0 <= token < vocabulary:
-            raise UsageError(
-                f"{where} has the token {token}, and the learner's model knows 0 to {vocabulary - 1}",
-                fix="let policy and learner use the same model; see their settings `model`",
-            )
+            wrong = f"{where} has the token {token}, and the learner's model knows 0 to {vocabulary - 1}"
+            raise UsageError(wrong, fix="let policy and learner use the same model; see their settings `model`")
 
 
 def _check_logprobs(tokens: TurnTokens, logprobs: Sequence[float], where: str, what: str) -> None:
     if logprobs and len(logprobs) != len(tokens.sampled):
-        raise UsageError(
-            f"{where} has {len(tokens.sampled)} tokens and {len(logprobs)} {what}",
-            fix="fix the policy: it must give one logprob for each token",
-        )
+        wrong = f"{where} has {len(tokens.sampled)} tokens and {len(logprobs)} {what}"
+        raise UsageError(wrong, fix="fix the policy: it must give one logprob for each token")
     if not all(map(math.isfinite, logprobs)):
         raise UsageError(
-            f"one of the {what} of {where} is not a finite number",
-            fix="check the policy: its weights may be broken",
+            f"one of the {what} of {where} is not a finite number", fix="check the policy: its weights may be broken"
         )

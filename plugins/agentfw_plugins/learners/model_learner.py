@@ -77,10 +77,8 @@ class ModelLearner(Learner):
 
     def hinted(self, loss: TokenLoss, episode: Episode, turn: Turn) -> Sequence[int]:
         """The prompt of a turn with its hint. Empty if there is none, or if the model can't read as much."""
-        raise UsageError(
-            "this learner learns from exact tokens, and has no chat template to show its model a hint with",
-            fix="--learner sft",
-        )
+        wrong = "this learner learns from exact tokens, and has no chat template to show its model a hint with"
+        raise UsageError(wrong, fix="--learner sft")
 
     def open(self, folder: Path) -> None:
         self._folder = folder
@@ -243,10 +241,8 @@ class ModelLearner(Learner):
             return
         noted = json.loads((self._checkpoint / "learner.json").read_text("utf-8"))
         if (kind := noted.get("kind", self.settings.optimizer)) != self.settings.optimizer:
-            raise SettingsError(
-                f"{self._checkpoint} has the state of {kind}, which {self.settings.optimizer} can't go on with",
-                fix=f"set learner.optimizer={kind}",
-            )
+            wrong = f"{self._checkpoint} has the state of {kind}, which {self.settings.optimizer} can't go on with"
+            raise SettingsError(wrong, fix=f"set learner.optimizer={kind}")
         checkpoint.require_base(self._checkpoint / "adapter", self._base, self.settings.model)
         weights = descent.network.read(self._checkpoint / "adapter")
         tensors = load_file(self._checkpoint / "optimizer.safetensors")

@@ -82,10 +82,8 @@ class Network:
                 fix='set learner.packing="plain"',
             )
         if type(head := self.base.get_output_embeddings()) is not Linear:
-            raise SettingsError(
-                f"the output head of {self.folder} is not a plain linear layer ({type(head).__name__})",
-                fix="use another base",
-            )
+            wrong = f"the output head of {self.folder} is not a plain linear layer ({type(head).__name__})"
+            raise SettingsError(wrong, fix="use another base")
         self._model = self._with_adapter() if settings.weights == "lora" else self.base.requires_grad_(True)
         self._scored: torch.nn.Module = _Scored(self.base)
         if self.ranks.sharded:
@@ -154,10 +152,8 @@ class Network:
                 return get_peft_model(self.base.requires_grad_(False), config)
             except ValueError as error:
                 also = ", and layers that it has" if settings.layers else ""
-                raise SettingsError(
-                    f"learner.modules: no adapter fits {', '.join(settings.modules)} of {self.folder}: {error}",
-                    fix=f"choose linear layers of the model, such as {some}{also}",
-                ) from error
+                wrong = f"learner.modules: no adapter fits {', '.join(settings.modules)} of {self.folder}: {error}"
+                raise SettingsError(wrong, fix=f"choose linear layers of the model, such as {some}{also}") from error
 
     def _with_masters(self) -> list[tuple[torch.nn.Parameter, torch.nn.Parameter]]:
         """Round the trained weights that are computed in bf16 by whoever serves them, each beside its fp32 master.

@@ -58,10 +58,8 @@ def require_same_config(folder: Path, config: Any) -> None:
 
     path = folder / "adapter_config.json"
     if not path.is_file():
-        raise UsageError(
-            f"there is no adapter_config.json in {folder}, so the scaling of its weights is unknown",
-            fix="use an adapter folder in the PEFT format",
-        )
+        wrong = f"there is no adapter_config.json in {folder}, so the scaling of its weights is unknown"
+        raise UsageError(wrong, fix="use an adapter folder in the PEFT format")
     try:
         found = LoraConfig().to_dict() | json.loads(path.read_text("utf-8"))
     except (ValueError, TypeError) as error:

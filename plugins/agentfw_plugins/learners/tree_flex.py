@@ -127,8 +127,6 @@ def _capping(cap: float) -> Callable[..., torch.Tensor]:
 @functools.cache
 def _compiled() -> Callable[..., Any]:
     if torch._dynamo.config.disable:
-        raise AgentfwError(
-            "torch.compile is disabled, and without it flex attention stores all scores of a tree",
-            fix='unset TORCH_COMPILE_DISABLE, or set learner.packing="plain"',
-        )
+        wrong = "torch.compile is disabled, and without it flex attention stores all scores of a tree"
+        raise AgentfwError(wrong, fix='unset TORCH_COMPILE_DISABLE, or set learner.packing="plain"')
     return torch.compile(flex_attention, dynamic=False)  # type: ignore[no-any-return]

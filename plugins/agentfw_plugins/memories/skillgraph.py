@@ -72,8 +72,6 @@ _TO_FORGET = "the user asks to forget this; it goes if you ask them and their ne
 _SHOWN = re.compile(r"^- (s\d+): ", re.MULTILINE)
 LONGEST_ANSWER = 2_000
 """Maximum number of tokens of an answer, so that a model that never ends doesn't use up all that is allowed."""
-
-
 _LIBRARY_ONLY = ("resolutions", "longest_text", "power_safe")
 """Settings of the graph that are a matter of the library's: its communities, its file, and how long a text is."""
 

@@ -90,10 +90,8 @@ def torch_type(precision: Precision, device: str) -> torch.dtype:
 def require_loadable(folder: Path, precision: Precision, device: str) -> None:
     """Raise if the folder has no weights, or more than the memory has room for. Nothing is loaded for that."""
     if not has_weights(folder):
-        raise SettingsError(
-            f"the model folder {folder} has no weights (no .safetensors file)",
-            fix="train it first, or use a folder with weights",
-        )
+        wrong = f"the model folder {folder} has no weights (no .safetensors file)"
+        raise SettingsError(wrong, fix="train it first, or use a folder with weights")
     weights = count_weights(folder)
     lower = "" if precision == "nf4" else ", or precision=nf4 (4-bit weights)"
     require_room(

@@ -170,10 +170,8 @@ class Chat:
         try:
             return self._filled(self._marked(told), self._marked(tools), answering)
         except self._template_errors as error:
-            raise SettingsError(
-                f"the chat template {self._template or f'of {self.folder}'} can't be rendered: {error}",
-                fix=f"fix {self._template or 'chat_template.jinja there'}",
-            ) from error
+            wrong = f"the chat template {self._template or f'of {self.folder}'} can't be rendered: {error}"
+            raise SettingsError(wrong, fix=f"fix {self._template or 'chat_template.jinja there'}") from error
 
     def _filled(self, told: list[dict[str, Any]], tools: list[dict[str, Any]], answering: bool) -> str:
         for message in told:
@@ -189,10 +187,8 @@ class Chat:
                     )
                 )
         except _Late:
-            raise SettingsError(
-                f"the chat template {self._template or f'of {self.folder}'} takes more than {_SECONDS:g} s",
-                fix="use another template: --set policy.template=chatml",
-            ) from None
+            wrong = f"the chat template {self._template or f'of {self.folder}'} takes more than {_SECONDS:g} s"
+            raise SettingsError(wrong, fix="use another template: --set policy.template=chatml") from None
 
     def _says(self, words: Sequence[str], messages: Sequence[Message], actions: Sequence[Action] = ()) -> bool:
         """Whether the template accepts these messages and actions, and includes all of their text."""
@@ -325,7 +321,5 @@ def template_text(name: str, tokenizer: Any) -> str:
     try:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(
-            f"the chat template {name} can't be read: {getattr(error, 'strerror', None) or error}",
-            fix=f"name a Jinja file, or {' or '.join(_BUILT_IN)}",
-        ) from None
+        wrong = f"the chat template {name} can't be read: {getattr(error, 'strerror', None) or error}"
+        raise SettingsError(wrong, fix=f"name a Jinja file, or {' or '.join(_BUILT_IN)}") from None

@@ -56,10 +56,8 @@ def require_base(adapter: Path, base: str, model: str) -> None:
     """Refuse an adapter of another base. Adapters made elsewhere don't name it, so only their shapes are checked."""
     note = adapter / "agentfw.json"
     if note.is_file() and (found := json.loads(note.read_text("utf-8")).get("base", base)) != base:
-        raise SettingsError(
-            f"the adapter {adapter} was trained on another base than {model} ({found[:8]}, not {base[:8]})",
-            fix="set the model to the base that it was trained on, or start without the adapter",
-        )
+        wrong = f"the adapter {adapter} was trained on another base than {model} ({found[:8]}, not {base[:8]})"
+        raise SettingsError(wrong, fix="set the model to the base that it was trained on, or start without the adapter")
 
 
 def require_new(folder: Path) -> None:

@@ -135,10 +135,8 @@ def sequences_of(episode: Episode, advantages: Mapping[int, float], *, one_advan
         if not turn.token_ids or turn.index not in advantages:
             continue
         if len(turn.logprobs) != len(turn.token_ids):
-            raise UsageError(
-                f"turn {turn.index} of episode {episode.id} has no logprobs, which both libraries need",
-                fix="train with a policy that returns them, such as transformers or vllm",
-            )
+            wrong = f"turn {turn.index} of episode {episode.id} has no logprobs, which both libraries need"
+            raise UsageError(wrong, fix="train with a policy that returns them, such as transformers or vllm")
         value, before = advantages[turn.index], [*rows[-1].prompt, *rows[-1].response] if rows else []
         goes_on = bool(rows) and list(turn.prompt_ids[: len(before)]) == before
         if goes_on and not (one_advantage and value != rows[-1].advantages[0]):

@@ -70,17 +70,13 @@ def locate(model: str, *, needs_template: bool = False, download: bool = True) -
             base = json.loads((folder / "adapter_config.json").read_text("utf-8")).get("base_model_name_or_path")
         except (OSError, ValueError, AttributeError):
             base = ""
-        raise SettingsError(
-            f"{model} is an adapter of {base or 'a model that it does not name'}, and no model",
-            fix=f"set policy.model={base or 'FOLDER (its base)'} and policy.adapter={model}",
-        )
+        wrong = f"{model} is an adapter of {base or 'a model that it does not name'}, and no model"
+        raise SettingsError(wrong, fix=f"set policy.model={base or 'FOLDER (its base)'} and policy.adapter={model}")
     if (folder / "run.json").is_file():
         raise SettingsError(f"{model} is a run, and no model", fix=f"its policy is meant by: --policy {model}")
     if lacking := [name for name in _REQUIRED if not (folder / name).is_file()]:
-        raise SettingsError(
-            f"{model} is not a model folder: it has no {' and no '.join(lacking)}",
-            fix="use a Hugging Face model folder",
-        )
+        wrong = f"{model} is not a model folder: it has no {' and no '.join(lacking)}"
+        raise SettingsError(wrong, fix="use a Hugging Face model folder")
     return folder.resolve()
 
 
@@ -148,10 +144,8 @@ def _convert_gguf(path: Path, needs_template: bool, target: Path) -> None:
             tokenizer = AutoTokenizer.from_pretrained(path.parent, **named)
             model: Any = AutoModelForCausalLM.from_pretrained(path.parent, dtype=torch.float32, **named)
         except (ValueError, KeyError, NotImplementedError, TypeError, RuntimeError) as error:
-            raise SettingsError(
-                f"transformers can't load {path}: {str(error).partition(chr(10))[0]}",
-                fix="use the model's folder in the Hugging Face format",
-            ) from error
+            wrong = f"transformers can't load {path}: {str(error).partition(chr(10))[0]}"
+            raise SettingsError(wrong, fix="use the model's folder in the Hugging Face format") from error
     if template:
         tokenizer.chat_template = template
     tokenizer.save_pretrained(target)
@@ -171,15 +165,11 @@ def _checked(path: Path, read: Any) -> str:
     except AgentfwError:
         raise
     except Exception as error:  # whatever damaged bytes lead to
-        raise SettingsError(
-            f"{path} can't be read as GGUF: it is damaged or cut ({error})",
-            fix="copy or download it again: it may be incomplete",
-        ) from error
+        wrong = f"{path} can't be read as GGUF: it is damaged or cut ({error})"
+        raise SettingsError(wrong, fix="copy or download it again: it may be incomplete") from error
     if (parts := int(fields.get("split.count", 1))) > 1:
-        raise SettingsError(
-            f"{path} is one of {parts} parts of a model",
-            fix="join them: llama-gguf-split --merge FIRST.gguf WHOLE.gguf",
-        )
+        wrong = f"{path} is one of {parts} parts of a model"
+        raise SettingsError(wrong, fix="join them: llama-gguf-split --merge FIRST.gguf WHOLE.gguf")
     require_room(path, 4 * weights, "in fp32, as which it is read once", "use a smaller model, or a larger machine")
     return str(fields.get("tokenizer.chat_template", ""))
 
@@ -235,10 +225,8 @@ def hub_folder(model: str, *, download: bool = True) -> Path:
     here = "a folder or a GGUF file on this machine: --model path/to/model"
     if constants.HF_HUB_OFFLINE or not download:
         why = ", and HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else ""
-        raise SettingsError(
-            f"the model {model} isn't in the cache {constants.HF_HUB_CACHE}{why}",
-            fix=_PACKAGED if model == SMOLLM2 else f"unset HF_HUB_OFFLINE, or name {here}",
-        )
+        wrong = f"the model {model} isn't in the cache {constants.HF_HUB_CACHE}{why}"
+        raise SettingsError(wrong, fix=_PACKAGED if model == SMOLLM2 else f"unset HF_HUB_OFFLINE, or name {here}")
     try:
         there = HfApi().model_info(model, files_metadata=True).siblings or []
         wanted = list(filter_repo_objects(there, **chosen, key=lambda one: str(one.rfilename)))
@@ -253,7 +241,5 @@ def hub_folder(model: str, *, download: bool = True) -> Path:
         raise
     except Exception as error:  # whatever the network and the server come up with
         fix = f"check the id and the network (with terms: hf auth login), or name {here}"
-        raise SettingsError(
-            f"there is no model folder {model}, and Hugging Face doesn't give a model of that id: {in_words(error)}",
-            fix=_PACKAGED if model == SMOLLM2 else fix,
-        ) from error
+        wrong = f"there is no model folder {model}, and Hugging Face doesn't give a model of that id: {in_words(error)}"
+        raise SettingsError(wrong, fix=_PACKAGED if model == SMOLLM2 else fix) from error

@@ -121,10 +121,8 @@ class Weights:
         except (KeyError, RuntimeError, ValueError) as error:
             if before is not None and name in before.peft_config:
                 before.delete_adapter(name)
-            raise SettingsError(
-                f"the adapter {adapter} doesn't fit the model {self.base}: {str(error).splitlines()[0]}",
-                fix="publish an adapter that was trained on this model",
-            ) from error
+            wrong = f"the adapter {adapter} doesn't fit the model {self.base}: {str(error).splitlines()[0]}"
+            raise SettingsError(wrong, fix="publish an adapter that was trained on this model") from error
         to_bf16(computed_like_base(tuned, name))
         self._tuned = tuned
         return name

@@ -43,10 +43,8 @@ class SmallChat:
 
         memory = short_memory_of(folder)
         if memory is None:
-            raise SettingsError(
-                f"the policy tiny can't use the model in {folder}: it has another chat template",
-                fix="use --policy transformers for other models",
-            )
+            wrong = f"the policy tiny can't use the model in {folder}: it has another chat template"
+            raise SettingsError(wrong, fix="use --policy transformers for other models")
         self._memory = memory
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         # A user who writes <|end|> writes plain text.
@@ -306,10 +304,8 @@ def _add(adapter: Path, weights: dict[str, Floats]) -> None:
             target = name.removeprefix("base_model.model.").replace(".lora_A.weight", ".weight")
             second = found[name.replace(".lora_A.", ".lora_B.")]
             if target not in weights or (second.shape[0], first.shape[1]) != weights[target].shape:
-                raise SettingsError(
-                    f"the adapter {adapter} is for another model: {target} doesn't fit",
-                    fix="use the model that the adapter was trained on",
-                )
+                wrong = f"the adapter {adapter} is for another model: {target} doesn't fit"
+                raise SettingsError(wrong, fix="use the model that the adapter was trained on")
             weights[target] = weights[target] + scale * (second.astype(np.float32) @ first.astype(np.float32))
 
 

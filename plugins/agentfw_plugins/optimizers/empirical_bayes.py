@@ -51,17 +51,7 @@ from agentfw.errors import StorageError
 from agentfw.optimizer import Advantage, Scored
 from agentfw.scores import Track
 
-from .relative import (
-    FLOOR,
-    ROUNDING,
-    Relative,
-    TrackedSettings,
-    has_track,
-    mean,
-    of_track,
-    spread,
-    throughout,
-)
+from .relative import FLOOR, ROUNDING, Relative, TrackedSettings, has_track, mean, of_track, spread, throughout
 
 _KNOWN = 1.5  # weight from which a user is part of the population: more than a single reward
 _GONE = 0.02  # weight below which a user is forgotten, as a single reward is after 130 updates

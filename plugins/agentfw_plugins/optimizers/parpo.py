@@ -41,18 +41,7 @@ from pydantic import Field
 from agentfw.errors import SettingsError, StorageError
 from agentfw.optimizer import Advantage, Scored
 
-from .relative import (
-    ROUNDING,
-    Relative,
-    TrackedSettings,
-    centred,
-    mean,
-    normalised,
-    of_track,
-    spread,
-    throughout,
-    unit,
-)
+from .relative import ROUNDING, Relative, TrackedSettings, centred, mean, normalised, of_track, spread, throughout, unit
 
 
 class PARPOSettings(TrackedSettings):
@@ -122,10 +111,8 @@ class PARPO(Relative[PARPOSettings]):
             try:
                 state = json.loads(Path(settings.anchors).read_text("utf-8"))["optimizer"]
             except (OSError, ValueError, KeyError, TypeError) as error:
-                raise SettingsError(
-                    f"optimizer.anchors: can't read {settings.anchors}: {error!r}",
-                    fix="pass the state.json of a training with parpo",
-                ) from None
+                wrong = f"optimizer.anchors: can't read {settings.anchors}: {error!r}"
+                raise SettingsError(wrong, fix="pass the state.json of a training with parpo") from None
             self.restore(state if isinstance(state, Mapping) else {})
 
     def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:

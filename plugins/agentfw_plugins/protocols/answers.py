@@ -111,7 +111,7 @@ class _Parts:
 
 
 def _whole_call(call: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments come in pieces; some servers give them as an object."""
+    """Arguments come in pieces. Some servers give them as an object: then the last piece is the whole."""
     given = {name: [one for one in pieces if one is not None] for name, pieces in call["function"].items()}
     texts = {name: all(isinstance(one, str) for one in pieces) for name, pieces in given.items()}
     function = {name: "".join(pieces) if texts[name] else pieces[-1] for name, pieces in given.items()}

@@ -54,8 +54,6 @@ _STATUS = {
     503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
 }
-
-
 _SAMPLING = {name: _CONFIG[name] for name in ("temperature", "top_p", "max_tokens", "seed")}
 
 
@@ -80,7 +78,7 @@ class _EventWriter(StreamWriter):
     def __init__(self, body: Body) -> None:
         super().__init__(body)
         self._finish = "stop"
-        self._calls: dict[int, list[str]] = {}
+        self._calls: dict[int, list[str]] = {}  # of each call its id, its name, and the pieces of its arguments
         self._top: Json = {}
 
     def take(self, chunk: Json) -> Iterator[bytes]:

@@ -191,10 +191,8 @@ def _pairs(file: Any) -> Iterator[tuple[str, str]]:
             record = json.loads(line)
             pair = record["user"], record["text"]
         except (ValueError, KeyError, TypeError) as error:
-            raise UsageError(
-                f"line {number} is not an action: {error!r}",
-                fix='write lines such as {"user": "ana", "text": "book the museum"}',
-            ) from error
+            wrong = f"line {number} is not an action: {error!r}"
+            raise UsageError(wrong, fix='write lines such as {"user": "ana", "text": "book the museum"}') from error
         if not all(isinstance(part, str) and part.strip() for part in pair):
             raise UsageError(
                 f"line {number}: user and text must be non-empty strings", fix="correct or remove the line"

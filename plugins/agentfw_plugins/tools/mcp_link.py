@@ -45,8 +45,7 @@ class MCPSettings(Settings):
         default_factory=dict, description="Environment variables of the program, besides PATH, HOME and the like."
     )
     pass_env: tuple[str, ...] = Field(
-        (),
-        description="Names of environment variables to pass on, for secrets: `env` is saved in the run's folder.",
+        (), description="Names of environment variables to pass on, for secrets: `env` is saved in the run's folder."
     )
     url: str = Field("", description="URL of a running server with streamable HTTP.")
     token_env: str = Field("", description="Environment variable with the bearer token for the URL.")
@@ -98,10 +97,8 @@ class Link:
         self.settings = settings
         names = [*settings.pass_env, *filter(None, [settings.token_env])]
         if missing := [name for name in names if not os.environ.get(name)]:
-            raise AgentfwError(
-                f"the MCP server {settings.server} needs the environment variable {', '.join(missing)}",
-                fix=f"export {missing[0]}=...",
-            )
+            wrong = f"the MCP server {settings.server} needs the environment variable {', '.join(missing)}"
+            raise AgentfwError(wrong, fix=f"export {missing[0]}=...")
         self._secrets = {name: os.environ[name] for name in names}
         self._ready: asyncio.Future[Offered] = asyncio.get_running_loop().create_future()
         self._ended = asyncio.Event()

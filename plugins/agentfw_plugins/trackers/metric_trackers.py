@@ -54,10 +54,8 @@ class WandbTracker(Tracker):
 
         online = self.settings.mode == "online"
         if online and not wandb.api.api_key:
-            raise AgentfwError(
-                "the tracker wandb is online but has no API key",
-                fix="wandb login, or set WANDB_API_KEY, or set mode to offline",
-            )
+            wrong = "the tracker wandb is online but has no API key"
+            raise AgentfwError(wrong, fix="wandb login, or set WANDB_API_KEY, or set mode to offline")
         self._run = wandb.init(
             project=self.settings.project,
             name=run,

@@ -130,10 +130,8 @@ class OtelTracker(Tracker):
                     root.end()
             provider.shutdown()
             if self._sent.lost:
-                raise AgentfwError(
-                    f"{self._sent.lost} spans could not be sent to {self.settings.endpoint or 'the collector'}",
-                    fix="start a collector there, or set tracker.otel.endpoint",
-                )
+                wrong = f"{self._sent.lost} spans could not be sent to {self.settings.endpoint or 'the collector'}"
+                raise AgentfwError(wrong, fix="start a collector there, or set tracker.otel.endpoint")
 
     def _of_call(self, call: PolicyCall) -> dict[str, Any]:
         generation, settings = call.generation, self._policy.get("settings", {})

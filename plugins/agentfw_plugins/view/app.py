@@ -51,7 +51,6 @@ _PRIVATE = {
     "cross-origin-resource-policy": "same-origin",
 }
 
-
 _Answer = Callable[[Request, Pages, sqlite3.Connection], str | Response]
 """What answers a request: given the pages as seen from its own, and the index."""
 

@@ -110,14 +110,10 @@ _WHOLE = {ord(sign): 0xE000 + ord("'" if sign == "’" else sign) for sign in "-
 _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 _in_json = json.JSONEncoder(ensure_ascii=False).encode  # as `json.dumps`, which makes an encoder for each call
-
-
 _FIXED = ("place", "run", "episode", "began")
 COUNTS = ("turns", "tokens", "calls", "not_understood", "refused", "cut_off", "failed", "empty", "rated")
 SPENT = ("prompt_tokens", "cached_tokens", "cost", "seconds")
 """Sums of the turns. None where no turn has the number."""
-
-
 _JOURNALS = ("turns", "episodes", "metrics", "failed")
 _TOGETHER = 1.0  # seconds of reading after which what was read can be seen
 _RUN = """

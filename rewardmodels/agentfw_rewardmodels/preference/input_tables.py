@@ -197,8 +197,6 @@ def _text(value: Any, where: str) -> str:
 
 
 Pairs = NDArray[np.int64]  # array of shape (2, likes): indexes of users, indexes of items
-
-
 MINIMUM_LIKES_TO_HOLD_OUT = 5  # users with fewer likes keep them all, because one of two would be half of what is known
 
 

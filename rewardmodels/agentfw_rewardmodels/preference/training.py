@@ -90,7 +90,7 @@ class Trainer:
 
     def drawn(self, epoch: int) -> Iterator[Batch]:
         """Draw the batches of an epoch from the likes."""
-        settings, slots = self.settings, np.full(self.items, -1, np.int64)
+        settings = self.settings
         moved = partial(tensor, device=self.device)
         generator = np.random.default_rng([settings.seed, epoch])
         likes = self._likes[:, generator.permutation(self._likes.shape[1])]
@@ -102,9 +102,6 @@ class Trainer:
             compared = np.arange(len(users))
             if 0 < settings.contrast_users < len(users):
                 compared = np.sort(generator.choice(len(users), settings.contrast_users, replace=False, shuffle=False))
-            slots[items] = np.arange(len(items))
-            liked = self._liked(users[compared], len(items), slots)
-            slots[items] = -1
             some, others = moved(items), moved(unliked[part])
             yield Batch(
                 users=moved(users),
@@ -113,7 +110,7 @@ class Trainer:
                 user=moved(user),
                 item=moved(item),
                 compared=moved(compared),
-                liked=moved(liked),
+                liked=moved(self._liked(users[compared], items)),
                 popularity=self._popularity[some],
                 texts=None if self._texts is None else self._texts[some],
                 other_texts=None if self._texts is None else self._texts[others],
@@ -131,14 +128,16 @@ class Trainer:
             unliked[wrong] = generator.integers(0, self.items, len(wrong))
         return unliked
 
-    def _liked(self, users: Ints, items: int, slots: Ints) -> NDArray[np.bool_]:
-        """Return which items of a batch each of these users likes. `slots` has the place of each item in it, or -1."""
+    def _liked(self, users: Ints, items: Ints) -> NDArray[np.bool_]:
+        """Return which of these items each of these users likes."""
+        slots = np.full(self.items, -1, np.int64)
+        slots[items] = np.arange(len(items))
         first, after = self._starts[users], self._starts[users + 1]
         counts = after - first
         rows = np.repeat(np.arange(len(users)), counts)
         edges = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts) + first[rows]
         places = slots[self._keys[edges] % self.items]
-        liked = np.zeros((len(users), items), bool)
+        liked = np.zeros((len(users), len(items)), bool)
         liked[rows[places >= 0], places[places >= 0]] = True
         return liked
 

@@ -51,8 +51,6 @@ COMPONENTS = {
     "hooks": "hook",
 }
 """The keys of a spec that name components, with the kind of component."""
-
-
 MOST = 1_000_000  # maximum of what is counted in a spec: a slip of the finger isn't a run of years
 SPLITS = ("train", "validation", "test")
 

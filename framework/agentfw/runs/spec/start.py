@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ...boundary.gate import loaded
+from ...boundary.gate import let_in
 from ...boundary.metadata import entry_points
 from ...boundary.secrets import MASK
 from ...boundary.settings_input import marked_keys, nested, toml_value
@@ -399,7 +399,7 @@ def start_from_runs(names: Sequence[str], runs: Path, optimizer: str | None = No
                 folders.append(str(find_run(runs, each).path.resolve()))
                 continue
             who = f'the recordings "{scheme}" of {entry.distribution} {entry.version}'
-            copied: Any = loaded(who, entry.load, fix=f"pip install --upgrade {entry.distribution}")
+            copied: Any = let_in(who, entry.load, fix=f"pip install --upgrade {entry.distribution}")
             folders += [str(path.resolve()) for path in copied(each, host, runs)]
         if name is None and spec is None:
             own = f"{_FROM_RUNS}-{optimizer}"

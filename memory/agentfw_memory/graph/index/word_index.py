@@ -43,7 +43,6 @@ SPARE = 4  # number of times as many skills are looked through as should have en
 TYPICAL_MATCH = 1.0 / (1.0 + SATURATION)
 """What a word counts that occurs once in a text of average length, as a share of its rarity."""
 
-
 Pairs = NDArray[np.int32]  # rows of a term and its count
 Texts = Callable[[Sequence[int]], Mapping[int, str]]  # returns the texts of skills
 

@@ -29,8 +29,7 @@ from .sampling import Drawing, Sampled, require_readable
 
 class TinySettings(Settings):
     model: Annotated[str, SHARED] = Field(
-        "tiny",
-        description="Folder of a small Llama, or the name of an installed model, such as tiny or tiny-sums.",
+        "tiny", description="Folder of a small Llama, or the name of an installed model, such as tiny or tiny-sums."
     )
     adapter: Annotated[str, SHARED, VERSION] = Field(
         "", description="Folder of an adapter, or of a version of a training. Default: the model alone."

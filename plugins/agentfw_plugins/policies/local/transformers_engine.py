@@ -390,10 +390,8 @@ class Engine:
         )
         for (row, job), token, logprob in zip(busy, token_ids, logprobs, strict=True):
             if logprob != logprob:  # NaN
-                raise AgentfwError(
-                    "the model's logits are NaN: its weights are broken",
-                    fix="go back to an earlier checkpoint, and train with a lower learning rate",
-                )
+                wrong = "the model's logits are NaN: its weights are broken"
+                raise AgentfwError(wrong, fix="go back to an earlier checkpoint, and train with a lower learning rate")
             job.token_ids.append(token)
             job.logprobs.append(logprob)
             ended = job.heard is not None and job.heard(token)

@@ -152,8 +152,6 @@ class VLLMPolicy(Policy):
             )
         rank = json.loads(config.read_text("utf-8")).get("r", 0)
         if rank > self.settings.rank:
-            raise SettingsError(
-                f"the adapter {adapter} has rank {rank}, but vLLM was started for at most {self.settings.rank}",
-                fix=f"set policy.rank to {rank} or more",
-            )
+            wrong = f"the adapter {adapter} has rank {rank}, but vLLM was started for at most {self.settings.rank}"
+            raise SettingsError(wrong, fix=f"set policy.rank to {rank} or more")
         check_adapter(adapter, self._folder)

@@ -237,10 +237,8 @@ class VLLMServer:
 
     def _start(self) -> str:
         if not self._program.exists():
-            raise SettingsError(
-                f"vLLM isn't installed: there is no {self._program}",
-                fix="set policy.python to a Python that has it, or install it: pip install vllm",
-            )
+            wrong = f"vLLM isn't installed: there is no {self._program}"
+            raise SettingsError(wrong, fix="set policy.python to a Python that has it, or install it: pip install vllm")
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]

@@ -27,8 +27,6 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 _SIZES = ((1, "1"), (2, "2"), (4, "3-4"), (7, "5-7"), (1000, "8+"))
 _MINUTES = ((30, "-30"), (75, "45-75"), (1000, "90+"))
-
-
 _STEPS = 25  # maximum number of Newton's steps
 _TAGS = ("topic", "urgency", "due", "place", "series", "notice", "hold")
 
