@@ -249,7 +249,7 @@ class LiveRun:
         if any((event.kind, event.name) == ("session", "forgotten") for event in episode.events):
             # Of what another process was told, this session alone may know.
             self.hearing.forget_until(episode.task.user, episode.task.index)
-        self._let_hear(episode, len(episode.events))
+        self.let_hear(episode, len(episode.events))
         return session
 
     def _restored(self, episode: Episode) -> Session:
@@ -277,9 +277,9 @@ class LiveRun:
             await self._turns.commit(news.to_record())
         with self._journalled(session):  # what was written before it, too
             self._on_disk[session.name] = until
-            self._let_hear(session.episode)
+            self.let_hear(session.episode)
 
-    def _let_hear(self, episode: Episode, first: int | None = None) -> None:
+    def let_hear(self, episode: Episode, first: int | None = None) -> None:
         if self.hearing.hears:
             self.hearing.take(episode, first)
 
@@ -452,7 +452,7 @@ class LiveRun:
         self._last = max(left.last, *self.hearing.forgotten.values(), -1)
         self.assembly.spending.count(*left.usage)
         for episode in sorted((*left.going_on.values(), *left.unheard), key=lambda one: one.task.index):
-            self._let_hear(episode)
+            self.let_hear(episode)
         self.hearing.recovered(left.ended_episodes)
         for episode, reward in left.learned:
             await self._learn(episode, reward)

@@ -333,7 +333,7 @@ class SharedSessionFinder(LiveSessionFinder):
         heard = await self._ask(self.store.heard_of, number)
         if news := await self._ask(self.store.records, number):
             episode = joined(news)
-            self.live.hearing.take(episode, sum(len(one["events"]) for one in news[:heard]))
+            self.live.let_hear(episode, sum(len(one["events"]) for one in news[:heard]))
             if episode.task.query not in self.live.sessions:
                 self.live.hearing.leave(episode)
         return len(news)
