@@ -280,6 +280,7 @@ class LiveRun:
             self.let_hear(session.episode)
 
     def let_hear(self, episode: Episode, first: int | None = None) -> None:
+        """Let the memories hear what is new in a session, or all from the event `first` on, if any of them hears."""
         if self.hearing.hears:
             self.hearing.take(episode, first)
 
