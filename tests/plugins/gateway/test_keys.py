@@ -68,6 +68,7 @@ def test_a_key_has_its_own_limits(serve: Serve, keys: KeyFile) -> None:
     assert (found.status_code, refused.status_code) == (200, 429)
     assert 1 <= int(refused.headers["retry-after"]) <= 61
     assert [gateway.ask("tea", "hi", key=often).status_code for _ in range(4)] == [200] * 4
+    assert keys.left_after(keys.keys()[1], 0.5, seconds=3600.0) == 0.0, "what wasn't asked for doesn't add up"
 
 
 def test_a_command_without_a_key_is_told_where_to_put_one(serve: Serve, keys: KeyFile, agentfw: Agentfw) -> None:

@@ -20,6 +20,8 @@ from waiting import until
 from agentfw.hookspecs import hookimpl
 from agentfw.runs import RunFolder, list_runs, read_sessions
 from agentfw.testing import fresh_host
+from agentfw_plugins.gateway.keys import KeyFile
+from agentfw_plugins.gateway.live import Limits
 from agentfw_plugins.hooks.redact import Redact, RedactSettings
 
 from ..gateway.upstream import passing
@@ -97,7 +99,9 @@ def test_a_chat_takes_the_next_line_for_the_answer(
     assert not (tmp_path / "sent.txt").exists()
 
 
-def test_a_gateway_asks_before_it_passes_a_call_on(tmp_path: Path) -> None:
+def test_a_gateway_asks_before_it_passes_a_call_on_and_nobody_but_its_user(tmp_path: Path) -> None:
+    keys = KeyFile(tmp_path / "keys.json")
+    ada, eve = ({"authorization": f"Bearer {keys.add(name)}"} for name in ("ada", "eve"))
     sending = completion(None, message={"tool_calls": [tool_call("send_mail", to="ada", text="hello")]})
     function = {"name": "send_mail", "parameters": {"type": "object", "properties": {}}}
     body = {
@@ -105,21 +109,24 @@ def test_a_gateway_asks_before_it_passes_a_call_on(tmp_path: Path) -> None:
         "messages": [{"role": "user", "content": "Write to Ada."}],
         "tools": [{"type": "function", "function": function}],
     }
-    asking: dict[str, Any] = {"hooks": ["approve"], "assignments": (APPROVE[-1],)}
+    limits = Limits(key_file=keys.path, upstream_key="either")
+    asking: dict[str, Any] = {"hooks": ["approve"], "assignments": (APPROVE[-1],), "limits": limits}
     script, replies = (sending, completion("It is done."), sending), list[dict[str, Any]]()
     with passing(tmp_path / "runs", *script, **asking) as gateway, ThreadPoolExecutor(1) as programs:
 
-        def questions() -> list[dict[str, Any]]:
-            found: list[dict[str, Any]] = CLIENT.get(f"{gateway.url}/questions").json()["questions"]
+        def questions(of: dict[str, str] = ada) -> list[dict[str, Any]]:
+            found: list[dict[str, Any]] = CLIENT.get(f"{gateway.url}/questions", headers=of).json()["questions"]
             return found
 
         for session, allow in (("one", False), ("two", True)):
             url = f"{gateway.session(session)}/chat/completions"
-            program = programs.submit(CLIENT.post, url, json=body)
+            program = programs.submit(CLIENT.post, url, json=body, headers=ada)
             until(questions)
             [question] = questions()
             assert "call send_mail with" in question["text"]
-            CLIENT.post(f"{gateway.url}/questions/{question['number']}", json={"allow": allow}).raise_for_status()
+            assert questions(eve) == []
+            answer = f"{gateway.url}/questions/{question['number']}"
+            CLIENT.post(answer, json={"allow": allow}, headers=ada).raise_for_status()
             replies.append(program.result(120).json()["choices"][0]["message"])
 
     refused, allowed = replies
@@ -127,6 +134,7 @@ def test_a_gateway_asks_before_it_passes_a_call_on(tmp_path: Path) -> None:
     assert not refused.get("tool_calls")
     assert "refused" in gateway.server.bodies[1]["messages"][-1]["content"]
     assert allowed["tool_calls"][0]["function"]["name"] == "send_mail"
+    assert ada["authorization"] not in {headers.get("authorization") for headers in gateway.server.headers}
     assert [event["did"] for event in hook_events(tmp_path / "runs")] == ["asked: refused", "asked: allowed"]
 
 
