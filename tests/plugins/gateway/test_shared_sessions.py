@@ -133,7 +133,7 @@ def test_an_unused_session_is_ended_once_and_begins_anew_under_its_name(anywhere
     assert again["content"] == "You said: two"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_who_asks_while_an_unused_session_is_being_ended_gets_it_or_a_new_one(anywhere: str, tmp_path: Path) -> None:
     given: dict[str, Any] = {"policy": "scripted", "assignments": ['policy.replies=["Noted."]']}
     with served(tmp_path / "a", Limits(shared=anywhere, idle=0.1), **given) as gateway:
