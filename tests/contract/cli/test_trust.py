@@ -56,6 +56,12 @@ def test_what_is_allowed_in_one_folder_is_not_in_another(agentfw: Agentfw, spy: 
 
     assert agentfw("run", "--spec", "fetched/spec.toml").code == 2
     assert not spy.exists()
+    for folder in (tmp_path, tmp_path / "fetched"):  # what it names is no file
+        (folder / "spec.toml").write_text(
+            SPEC.replace('"./spy.py"', '{ name = "openai", settings = { base_url = "http://127.0.0.1:1" } }')
+        )
+    agentfw("trust", "spec.toml")
+    assert "agentfw trust" in agentfw("run", "--spec", "fetched/spec.toml").told(2)
 
 
 def test_the_agentfw_toml_of_a_parent_folder_is_asked_for(

@@ -72,6 +72,7 @@ def test_no_request_with_another_users_key_shows_or_changes_anything(keyed: Keye
     assert running.request("GET", "/s/tea", keys["ada"]).json() == before
     assert running.request("GET", "/s/ada:tea", keys["operator"]).json()["messages"] == before["messages"]
     assert running.request("GET", "/memory?user=ada", keys["ada"]).json()["items"] == [item]
+    assert running.request("GET", "/sessions?user=ada", keys["shop"]).json()["sessions"] == [], "its Ada is another one"
     assert running.ask("tea", "And now?", key=keys["ada"]).status_code == 200, "the session goes on"
 
 

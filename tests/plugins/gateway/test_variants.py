@@ -133,11 +133,12 @@ def test_what_is_clear_ends_the_comparison_for_its_team_alone() -> None:
     comparison = Comparison(read_variants(["terse:model=x"]), per_team=True)
     here = [one._replace(team="here") for one in rated(300, {CONTROL: 0.3, "terse": 0.8})]
     there = [one._replace(team="there") for one in rated(100, {CONTROL: 0.5, "terse": 0.5})]
+    worse = [one._replace(team="worse") for one in rated(300, {CONTROL: 0.8, "terse": 0.3})]
 
-    decided = decisions(results([*here, *there], comparison), comparison)
+    decided = decisions(results([*here, *there, *worse], comparison), comparison)
     comparison.decided |= decided
 
-    assert decided == {"here": "terse"}
+    assert decided == {"here": "terse", "worse": CONTROL}
     assert comparison.of("anybody", "here:").name == "terse"
     assert {comparison.of(f"u{number}", "there:").name for number in range(50)} == {CONTROL, "terse"}
 
