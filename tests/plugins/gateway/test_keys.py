@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from chat_server import completion
 from command_line import Agentfw
 
 from agentfw.errors import UsageError
@@ -16,6 +17,7 @@ from agentfw_plugins.gateway.keys import KeyFile
 from agentfw_plugins.gateway.live import Limits
 
 from .conftest import CLIENT, Serve, Served
+from .upstream import passing
 
 
 def bearer(secret: str) -> dict[str, str]:
@@ -69,6 +71,16 @@ def test_a_key_has_its_own_limits(serve: Serve, keys: KeyFile) -> None:
     assert 1 <= int(refused.headers["retry-after"]) <= 61
     assert [gateway.ask("tea", "hi", key=often).status_code for _ in range(4)] == [200] * 4
     assert keys.left_after(keys.keys()[1], 0.5, seconds=3600.0) == 0.0, "what wasn't asked for doesn't add up"
+
+
+def test_a_key_of_the_gateway_never_reaches_the_provider(keys: KeyFile, tmp_path: Path) -> None:
+    secret = keys.add("ada")
+    with passing(tmp_path / "there", completion(), limits=Limits(key_file=keys.path, upstream_key="either")) as gateway:
+        body = {"model": "served", "messages": [{"role": "user", "content": "Which tea?"}]}
+        answer = CLIENT.post(f"{gateway.url}/v1/chat/completions", json=body, headers=bearer(secret))
+
+    assert answer.status_code == 200
+    assert secret not in json.dumps(gateway.server.headers)
 
 
 def test_a_command_without_a_key_is_told_where_to_put_one(serve: Serve, keys: KeyFile, agentfw: Agentfw) -> None:

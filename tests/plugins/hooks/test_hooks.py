@@ -109,9 +109,10 @@ def test_a_gateway_asks_before_it_passes_a_call_on_and_nobody_but_its_user(tmp_p
         "messages": [{"role": "user", "content": "Write to Ada."}],
         "tools": [{"type": "function", "function": function}],
     }
-    limits = Limits(key_file=keys.path, upstream_key="either")
+    limits = Limits(key_file=keys.path)
     asking: dict[str, Any] = {"hooks": ["approve"], "assignments": (APPROVE[-1],), "limits": limits}
     script, replies = (sending, completion("It is done."), sending), list[dict[str, Any]]()
+    of_eve = list[dict[str, Any]]()
     with passing(tmp_path / "runs", *script, **asking) as gateway, ThreadPoolExecutor(1) as programs:
 
         def questions(of: dict[str, str] = ada) -> list[dict[str, Any]]:
@@ -124,7 +125,7 @@ def test_a_gateway_asks_before_it_passes_a_call_on_and_nobody_but_its_user(tmp_p
             until(questions)
             [question] = questions()
             assert "call send_mail with" in question["text"]
-            assert questions(eve) == []
+            of_eve += questions(eve)
             answer = f"{gateway.url}/questions/{question['number']}"
             CLIENT.post(answer, json={"allow": allow}, headers=ada).raise_for_status()
             replies.append(program.result(120).json()["choices"][0]["message"])
@@ -134,7 +135,7 @@ def test_a_gateway_asks_before_it_passes_a_call_on_and_nobody_but_its_user(tmp_p
     assert not refused.get("tool_calls")
     assert "refused" in gateway.server.bodies[1]["messages"][-1]["content"]
     assert allowed["tool_calls"][0]["function"]["name"] == "send_mail"
-    assert ada["authorization"] not in {headers.get("authorization") for headers in gateway.server.headers}
+    assert of_eve == []
     assert [event["did"] for event in hook_events(tmp_path / "runs")] == ["asked: refused", "asked: allowed"]
 
 
