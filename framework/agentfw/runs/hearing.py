@@ -107,7 +107,7 @@ class Hearing:
         self._forgotten_at[user] = max(at, self._forgotten_at.get(user, 0.0))
 
     async def forget(self, user: str, session: int, now: float) -> None:
-        """Do so, and wait until nothing of it is being heard."""
+        """Hear nothing of what a user has said so far, and wait until nothing of it is being heard."""
         self.forget_until(user, session, now)
         self._waiting.pop(user, None)
         await self._journal.commit({"forgotten": user, "session": self.forgotten[user], "at": now})

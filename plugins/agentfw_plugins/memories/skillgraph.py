@@ -166,7 +166,7 @@ class SkillGraphMemory(Memory):
         model, timeout = self.writer_model, self.settings.writer_timeout
         self._writer = None if model is None else ModelWriter(model, timeout=timeout)
         self._to_forget: dict[tuple[str, str], tuple[str, ...]] = {}
-        """What a user has just asked to forget in a conversation. It goes if their next message says yes."""
+        """What the last message of a user in a conversation asked to forget. It goes if the next one says yes."""
         self._met: dict[str, str] = {}
         """A digest of the profile of each user that was met."""
 
@@ -222,9 +222,9 @@ class SkillGraphMemory(Memory):
 
     async def hear(self, saying: Saying) -> Mapping[str, int] | None:
         user, talk = self._owner(saying.user), saying.conversation
-        to_forget = self._to_forget.pop((user, talk), ())
+        to_forget = self._to_forget.pop((user, talk), None)
         if says_yes(saying.text) and not self.settings.one_list:
-            if not to_forget:  # another process, or one before this, may have heard what they asked for
+            if to_forget is None:  # another process, or one before this, has heard the message before
                 asked = await self._called(lambda: self.graph.asked_to_forget(saying.before, user=user))
                 to_forget = tuple(one.id for one in asked)
             if to_forget:
@@ -246,7 +246,7 @@ class SkillGraphMemory(Memory):
                 self._ledger.add(account, self.writer_model.name, usage, counted=True)
         if heard.problem:
             logger.warning("what %s said: %s", saying.user, heard.problem)
-        if heard.to_forget and not self.settings.one_list:
+        if not self.settings.one_list:
             self._to_forget[user, talk] = heard.to_forget
             while len(self._to_forget) > _MOST_TO_FORGET:
                 del self._to_forget[next(iter(self._to_forget))]
@@ -396,8 +396,7 @@ class SkillGraphMemory(Memory):
 
 
 def _behind_its_question(episode: Episode, feedback: Mapping[str, Any]) -> str:
-    """What the user would have answered instead, behind the user's own words of the question, without which it says
-    little. Empty if it has a secret."""
+    """The question in the user's own words, and their correction of the answer. Empty if either has a secret."""
     shown = [episode.messages[place] for place in _rated(episode, feedback).shown] if episode.turns else []
     asked = " ".join(own_words(next((one.content for one in reversed(shown) if one.role == "user"), "")))
     correction = " ".join(str(feedback["correction"]).split())
