@@ -28,6 +28,8 @@ from typing import IO, Any
 import pytest
 from hypothesis import settings
 
+pytest_plugins = ["slow_tests"]
+
 # Two test processes whose arithmetic takes all cores each wait for one another most of the time: four times as long.
 # Read by numpy and torch when they are first imported, and by every process that a test starts.
 if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 0)):
