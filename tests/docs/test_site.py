@@ -125,7 +125,7 @@ def _told(module: ast.Module) -> str:
     for node in ast.walk(module):
         if isinstance(node, ast.Expr):
             left_out.add(node.value)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "docs_page":
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "docs_page":
             left_out.update(node.args)
     texts = (node for node in ast.walk(module) if isinstance(node, ast.Constant) and node not in left_out)
     return "\n".join(text.value for text in texts if isinstance(text.value, str))

@@ -75,7 +75,7 @@ class Installed:
         return self.run("agentfw", *words, expect=expect)
 
     def pip(self, verb: str, *requirements: str) -> None:
-        offline = ("--no-index", "--find-links", str(self.wheels)) if verb == "install" else ("--yes",)
+        offline = ("--no-index", "--no-compile", "--find-links", str(self.wheels)) if verb == "install" else ("--yes",)
         self.run("python", "-m", "pip", "--disable-pip-version-check", verb, "--quiet", *offline, *requirements)
 
     def components(self) -> dict[str, dict[str, Any]]:
