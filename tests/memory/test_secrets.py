@@ -18,6 +18,7 @@ from agentfw_memory.writing.secrets import has_secret, masked
         ("https://ada:p@ss@git.example.com/a.git", "https://ada:[masked: key]@git.example.com/a.git"),
         ("Pay with 4111 1111 1111 1111, please", "Pay with [masked: card], please"),
         ("recovery phrase: legal winner thank year wave sausage", "recovery phrase: [masked: password]"),
+        ("seed phrase: one two three four password hunter2!xyz", "seed phrase: [masked: password]"),
         ("use zX9kQ2mVb7RtY4wLp8NsJ3hGd6FcA1eU here", "use [masked: entropy] here"),
         ("-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----\nok", "[masked: key]\nok"),
     ],

@@ -92,8 +92,8 @@ def masked(text: str, kinds: Collection[str] = KINDS) -> Masked:
     for start, end, kind in sorted(_secrets(text, kinds), key=lambda one: (one[0], -one[1])):
         if start >= last:
             found += [text[last:start], f"[masked: {kind}]"]
-            last = end
             counts[kind] += 1
+        last = max(last, end)
     return Masked("".join([*found, text[last:]]) if found else text, counts)
 
 

@@ -64,7 +64,7 @@ class Redact(Hook):
             turn |= {key: self.struck(turn[key]) for key in ("text", "said", "failures")}
             turn["calls"] = [[name, self.struck(arguments), call] for name, arguments, call in turn["calls"]]
         record["profile"] = self.struck(record["profile"])
-        episode = f"{record['task']['index']}-{record['task']['sample']}"
+        episode = "{split} {index} {sample}".format_map(record["task"])
         if self._counts:
             self._masked.add(episode)
             at = record["events"][-1][0] if record["events"] else 0.0

@@ -237,6 +237,7 @@ def test_rules_mean_the_same_to_dateutil(rule: dict[str, list[Any]], start: date
         ({"FREQ": ["YEARLY"], "BYWEEKNO": [20]}, "BYWEEKNO"),
         ({"FREQ": ["DAILY"], "INTERVAL": [0]}, "interval of 0"),
         ({"FREQ": ["MONTHLY"], "BYMONTHDAY": [32]}, "BYMONTHDAY=32"),
+        ({"FREQ": ["YEARLY"], "BYMONTH": [12], "BYDAY": ["20MO"]}, "number 20"),
         ({"FREQ": ["DAILY"], "BYHOUR": list(range(24)), "BYMINUTE": [0, 30]}, "24 times a day"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -173,7 +174,9 @@ def test_cases_are_private_unless_the_graph_shares_them(open_graph: OpenGraph) -
 def test_cases_stay_apart_from_what_is_remembered(graph: SkillGraph) -> None:
     graph.add(owner="ana", text="my card was made in Bonn")
 
-    assert [hit.skill.text for hit in graph.recall("my card was stolen", user="ana")] == ["my card was made in Bonn"]
+    for when in (None, time.time()):
+        found = graph.recall("my card was stolen", user="ana", as_of=when)
+        assert [hit.skill.text for hit in found] == ["my card was made in Bonn"]
     assert graph.hear("My card is from a bank in Bonn.", user="ana", id="m1").kept != ()
     assert len(graph.cases("my card was stolen", user="ana", k=10)) == 3
     graph.forget("ana")

@@ -221,11 +221,12 @@ def test_a_run_has_them_neither_in_its_record_nor_in_files_beside_it(
     assert any("[masked: card]" in file.read_text("utf-8") for file in files if file.name == "episodes.jsonl")
 
 
-def test_what_another_hook_adds_is_redacted_too() -> None:
+def test_what_another_hook_adds_is_redacted_too_and_no_other_episode_loses_its_tokens() -> None:
     class Adding:
         @hookimpl
-        def agentfw_record(self, record: dict[str, object]) -> dict[str, object]:
-            return {**record, "profile": {"card": "4111 1111 1111 1111"}}
+        def agentfw_record(self, record: dict[str, Any]) -> dict[str, Any]:
+            card = "4111 1111 1111 1111" if record["task"]["split"] == "test" else ""
+            return {**record, "profile": {"card": card}}
 
     host = fresh_host(Adding(), builtins=True)
     from agentfw import Task
@@ -235,7 +236,10 @@ def test_what_another_hook_adds_is_redacted_too() -> None:
     spec = parse_spec({"environment": "inbox", "policy": "scripted", "hooks": ["redact"]})
     hooks = host.hooks_of_run(spec.hooks, 60.0)
 
-    decided = hooks.decide_now("agentfw_record", run=None, record=sample_episode(Task(0, 7)).copied().to_record())
+    for split, card, has_tokens in (("test", "[masked: card]", False), ("train", "", True)):
+        record = sample_episode(Task(0, 7, split=split)).copied().to_record()
+        decided = hooks.decide_now("agentfw_record", run=None, record=record)
 
-    assert decided is not None
-    assert decided.answer["profile"] == {"card": "[masked: card]"}
+        assert decided is not None
+        assert decided.answer["profile"] == {"card": card}
+        assert any(turn["token_ids"] for turn in decided.answer["turns"]) is has_tokens

@@ -147,8 +147,10 @@ def test_a_process_that_was_taken_over_writes_no_more(tmp_path: Path) -> None:
     folder, store = tmp_path / "run", f"file://{tmp_path}/store"
     folder.mkdir()
     (folder / "run.json").write_text("first")
+    (folder / "summary.json").write_text("{}")
     old, new = Mirror(folder, store), Mirror(folder, store)
     old.send()
+    (folder / "summary.json").unlink()  # as a run that goes on does
     new.send()
     (folder / "run.json").write_text("second")
 
@@ -156,6 +158,7 @@ def test_a_process_that_was_taken_over_writes_no_more(tmp_path: Path) -> None:
         old.send()
 
     assert (tmp_path / "store" / "run" / "run.json").read_text() == "first"
+    assert not (tmp_path / "store" / "run" / "summary.json").exists(), "what is gone here is gone there"
 
 
 def test_what_is_wrong_is_told(host: Host, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

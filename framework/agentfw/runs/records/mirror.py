@@ -65,6 +65,8 @@ class Mirror:
             if not self._is_ours:
                 self._storage.makedirs(self._root, exist_ok=True)
                 self._storage.pipe_file(f"{self._root}/{_OWNER}", self._owner.encode())
+                there = (path.removeprefix(self._root).lstrip("/") for path in self._storage.find(self._root))
+                self._sent |= {name: (0, 0) for name in there if name not in _OWN}  # by a process before this one
                 self._is_ours = True
             owner = self._storage.cat_file(f"{self._root}/{_OWNER}").decode()
             if owner != self._owner:
@@ -86,7 +88,8 @@ class Mirror:
                             sink.write(piece)
                             left -= len(piece)
                 self._sent[seen.name] = seen.mark
-            for name in [name for name in self._sent if not (self.folder / name).exists()]:
+            gone = (name for name in self._sent if not (self.folder / name).exists())
+            for name in sorted(gone, key=_rank, reverse=True):  # first what says something of the others
                 self._storage.rm_file(f"{self._root}/{name}")
                 del self._sent[name]
 

@@ -138,6 +138,7 @@ class Recaller:
         index. They are found by their words, and those that still hold by the usual recall. Then both are embedded and
         compared with the query in the same way."""
         then = self.rows.held_at(when, self.rows.find("user", user) or NOBODY)
+        where = where if "case" in where else {**where, **NO_CASES}
         held = {number: skill for number, skill in then.items() if fits(skill.metadata, where)}
         words = WordIndex()
         for number, skill in held.items():
