@@ -6,17 +6,18 @@ import asyncio
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+from offering import offering
 
-from agentfw import Message, Request, Task, hookspecs
-from agentfw.episode import Call
-from agentfw.errors import AgentfwError, PluginError
+from agentfw import Generation, Message, Policy, Request, Task, hookspecs
+from agentfw.episode import Call, Usage
+from agentfw.errors import AgentfwError, EndpointError, PluginError
 from agentfw.hookspecs import Verdict, hookimpl
 from agentfw.host import Host
 from agentfw.host.hook_calls import HookManager
-from agentfw.runs import parse_spec
+from agentfw.runs import LiveRun, parse_spec
 from agentfw.runs.run import Run
 from agentfw.testing import fresh_host
 
@@ -157,3 +158,39 @@ def test_a_hook_that_raises_at_a_record_loses_nothing_and_the_record_says_what_i
     for episode in run.folder.episodes():
         decisions = [event.data["did"] for event in episode.events if event.kind == "hook"]
         assert decisions == ["changed the request"] * len(episode.turns)
+
+
+class Breaks(Policy):
+    """Says a part of its answer, if it is asked aloud, and breaks off."""
+
+    async def stream(self, request: Request, tell: Callable[[str], object]) -> Generation:
+        tell(request.messages[-1].content)
+        raise EndpointError("the line is dead")
+
+
+def test_what_was_said_before_an_answer_broke_off_is_counted_and_what_was_refused_is_not(tmp_path: Path) -> None:
+    class Bill:
+        told: ClassVar[list[tuple[Usage, bool]]] = []
+
+        @hookimpl
+        def agentfw_request(self, request: Request) -> None:
+            if request.messages[-1].content == "refuse":
+                raise AgentfwError("not this one")
+
+        @hookimpl
+        def agentfw_answered(self, usage: Usage, counted: bool) -> None:
+            self.told.append((usage, counted))
+
+    async def lead() -> None:
+        host = fresh_host(Bill(), offering(policy={"breaks": Breaks}), builtins=True)
+        async with LiveRun.create(parse_spec({"environment": "sessions", "policy": "breaks"}), host, tmp_path) as live:
+            session = live.begin("tea")
+            for said in ("refuse", "half of it"):
+                with pytest.raises(AgentfwError):
+                    await session.answer([Message("user", said)], tell=lambda text: None)
+
+    asyncio.run(lead())
+
+    (refused, _), (broken_off, counted) = Bill.told
+    assert refused.tokens == 0
+    assert (broken_off.prompt, broken_off.sampled, counted) == (3, 3, False)

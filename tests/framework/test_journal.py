@@ -220,8 +220,16 @@ def test_a_record_that_nobody_waits_for_is_written_at_once_flushed_soon_and_know
             while journal.failure is None:
                 await asyncio.sleep(0.01)
             assert "No space left" in journal.failure.message
+            with pytest.raises(StorageError, match="No space left"):
+                await journal.retry()
+            monkeypatch.setattr(journal_module, "os", os)
+            await journal.retry()
+            assert journal.failure is None, "there is room again"
+            journal.write(RECORDS[2])
 
     asyncio.run(write())
+
+    assert list(read_journal(path)) == [RECORDS[0], RECORDS[2]]
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

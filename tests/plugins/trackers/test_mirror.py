@@ -182,8 +182,12 @@ def test_a_database_is_sent_whole_while_it_is_written(tmp_path: Path) -> None:
         mirror = Mirror(folder, f"file://{store}")
         mirror.send()
         connection.execute("INSERT INTO notes VALUES ('lunch')")  # this is in the log beside the file only
+        (folder / "notes.txt").write_text("lunch")
+        mirror.send()
+        (folder / "notes.txt").unlink()
         mirror.send()
 
+    assert [file.name for file in (store / "run").glob("*.txt")] == [], "what was deleted isn't kept elsewhere"
     with closing(sqlite3.connect(store / "run" / "memory.db")) as copy:
         assert copy.execute("SELECT text FROM notes").fetchall() == [("lunch",)]
 
