@@ -72,7 +72,7 @@ def test_a_training_that_is_done_or_stopped_may_be_given_more_updates_which_chan
     done = trainings.train(tmp_path / "whole", **MEMORY)
     before = trainings.left(done.folder)
 
-    late = resumed(trainings, done, {"updates": 6}).folder
+    late = resumed(trainings, resumed(trainings, done, {"updates": 5}), {"updates": 6}).folder
     early = resumed(trainings, stopped, {"updates": 6}).folder
 
     after = trainings.left(late)
@@ -108,6 +108,9 @@ def test_no_episode_comes_twice_also_where_groups_are_replaced_and_updates_are_a
 
     assert len({task.id for tasks in played for task in tasks}) == 60 * 11 * 3
     assert [task.sample for task in plan.further(20, 4, 1, 3)] == [147, 148, 149], "as it was recorded before"
+    planned, others = ({task.index for task in some} for some in (plan.planned(3, 1), plan.further(3, 0, 2, 1)))
+    assert planned | others == {0, 1, 2, 3}, "other tasks come first"
+    assert len({(*(task.index for task in plan.of(update)),) for update in range(1, 61, 2)}) > 1, "passes differ"
 
 
 class Shared(Settings):

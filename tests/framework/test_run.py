@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,25 @@ def test_samples_of_a_task_share_their_world_and_not_their_choices(laboratory: A
 
     assert hints[0] == hints[1]
     assert answers[0] != answers[1]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_group_that_was_recorded_in_part_is_recorded_once(
+    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """As a kill between two lines leaves it. What the judge can't say any more of the others leaves out no more."""
+    folder = laboratory.play(tmp_path, samples=3, episodes=2, rewards=["rank"], memories=["scratch"]).folder
+    expected, file = laboratory.records(folder), folder.path / "metrics.jsonl"
+    file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:4]))
+    (folder.path / "summary.json").unlink()
+    again = laboratory.open_again(folder, max_failed=0.5)
+    if fails:
+        monkeypatch.setattr(importlib.import_module("agentfw_laboratory.rewards").Rank, "score", lambda *given: None)
+
+    asyncio.run(again.execute())
+
+    assert laboratory.records(folder) == (expected[0], expected[1][: 4 if fails else 6])
+    assert [line["episode"] for line in folder.failed()] == (["00001-1", "00001-2"] if fails else [])
 
 
 def test_the_reward_is_the_weighted_sum_of_what_the_models_say(laboratory: Any, tmp_path: Path) -> None:

@@ -35,14 +35,26 @@ def test_a_policy_learns_what_is_liked(trainings: Any, tmp_path: Path) -> None:
     assert difference.difference.high < 0
 
 
-def test_every_evaluation_plays_the_same_with_the_newest_version(trainings: Any, tmp_path: Path) -> None:
-    folder = trainings.train(tmp_path, keep=3).folder
+def test_every_evaluation_plays_the_same_with_the_newest_version(
+    trainings: Any, bandit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, before = set[tuple[str, float | None]](), bandit.Biased.generate
+
+    async def generate(self: Any, request: Any) -> Any:
+        asked.add((request.task.split, request.sampling.temperature))
+        return await before(self, request)
+
+    monkeypatch.setattr(bandit.Biased, "generate", generate)
+    evaluation = {"every": 2, "tasks": 6, "sampling": {"temperature": 0.5}}
+    folder = trainings.train(tmp_path, keep=3, evaluation=evaluation).folder
 
     played = [list(records.episodes()) for records in folder.evaluations().values()]
     tasks = [sorted((episode.task.id, episode.task.seed) for episode in episodes) for episodes in played]
     assert tasks[0] == tasks[1] == tasks[2]
     assert [versions_of(episodes) for episodes in played] == [{"base"}, {"bias@2"}, {"bias@4"}]
-    assert sorted(path.name for path in (folder.path / "learner").iterdir()) == ["00002", "00003", "00004"]
+    assert asked == {("train", None), ("validation", 0.5)}
+    for kept in ("learner", "states"):
+        assert sorted(path.stem for path in (folder.path / kept).iterdir()) == ["00002", "00003", "00004"]
 
 
 def test_policy_and_learner_never_work_at_once(
@@ -215,6 +227,7 @@ def test_equal_rewards_are_told_on_the_screen_and_in_the_report(trainings: Any, 
 
     lines = training.folder.updates()
     assert [line["rollouts"]["groups_learned"] for line in lines] == [0, 0]
+    assert [line["rollouts"]["without_signal"] for line in lines] == [1, 1]
     assert [line["version"] for line in lines] == ["", ""]
     assert [words for words in shown(training) if "nothing learned" in words] == [
         f"nothing learned: all rewards of 3 groups are equal. {WHY_NO_LEARNING}",
@@ -242,6 +255,9 @@ def test_a_training_that_learns_tells_what_its_rewards_are_made_of(trainings: An
     assert "nothing learned" not in reported(training)
     for line in training.folder.updates():
         figures = line["rollouts"]
+        assert [figures[name] for name in ("answer_tokens", "answer_tokens_most", "cut_off", "without_signal")] == [
+            *(1, 1, 0, 0)
+        ], "each of three answers is one token"
         assert figures["reward/utility"] > 0
         assert figures["reward/format"] == pytest.approx(1.5), "half a point in each of three rounds"
         assert figures["reward"] == pytest.approx(figures["reward/utility"] + figures["reward/format"])
