@@ -17,6 +17,7 @@ from agentfw.runs.execution import Curriculum
 from agentfw.runs.observers import Observer
 from agentfw.runs.records.folder import RunFolder
 from agentfw.runs.records.play_records import State
+from agentfw.runs.results.reproduction import play_again
 from agentfw.runs.run import Run
 from agentfw.seeds import Seeds
 from agentfw.settings import OPERATIONAL, Operational
@@ -98,6 +99,7 @@ def test_what_was_changed_holds_and_the_first_settings_stay_readable(trainings: 
     about = RunFolder.open(stopped.folder.path).about
     assert (about["spec"]["updates"], about["spec"]["deadline"]) == (5, 60)
     assert (about["began_with"]["updates"], about["began_with"]["deadline"]) == (4, 600)
+    assert play_again(stopped.folder, trainings.host(), stopped.folder.path.parent, {}).spec.updates == 4
     assert Run.open(RunFolder.open(stopped.folder.path), trainings.host()).spec.deadline == 60
 
 

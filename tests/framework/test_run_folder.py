@@ -126,6 +126,9 @@ def test_a_list_passes_over_what_is_no_run_and_has_the_newest_first(tmp_path: Pa
 
     assert [folder.id for folder in list_runs(tmp_path)] == [third.id, first.id, second.id]
     assert find_run(tmp_path, "last").id == third.id
+    first.lock()
+    assert [folder.state for folder in list_runs(tmp_path)] == ["interrupted", "running", "interrupted"]
+    first.unlock()
     assert list(list_runs(tmp_path / "missing")) == []
 
 

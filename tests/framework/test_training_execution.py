@@ -6,13 +6,14 @@ import json
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
 
 from agentfw.episode import Episode
 from agentfw.runs import RunFolder
-from agentfw.runs.records.summary import WHY_NO_LEARNING, Summary, change
+from agentfw.runs.records.summary import WHY_NO_LEARNING, Summary, change, compare_runs
 from agentfw.runs.results.run_report import write_report
 from agentfw_cli.progress import progress_of
 
@@ -53,8 +54,13 @@ def test_every_evaluation_plays_the_same_with_the_newest_version(
     assert tasks[0] == tasks[1] == tasks[2]
     assert [versions_of(episodes) for episodes in played] == [{"base"}, {"bias@2"}, {"bias@4"}]
     assert asked == {("train", None), ("validation", 0.5)}
+    means = [row.estimate for row in compare_runs([folder] * 2, ["missed"], [0, 4])[0].intervals]
+    assert means == pytest.approx([fmean(line["outcome"]["missed"] for line in folder.stages()[at]) for at in (0, 4)])
     for kept in ("learner", "states"):
         assert sorted(path.stem for path in (folder.path / kept).iterdir()) == ["00002", "00003", "00004"]
+    last = folder.evaluation(4).path / "metrics.jsonl"
+    last.write_bytes(b"".join(last.read_bytes().splitlines(keepends=True)[:-1]))
+    assert (list(folder.evaluations()), folder.result().path.name) == ([0, 2], "00002"), "the last one lacks an episode"
 
 
 def test_policy_and_learner_never_work_at_once(

@@ -84,7 +84,8 @@ def test_a_damaged_version_is_named_and_the_training_goes_on_from_the_one_before
     assert agentfw("runs", "resume", str(run), "--from-update", "2").code == 0
     assert _results((run / "updates.jsonl").read_text())[:3] == _results(expected)
     assert agentfw("runs", "show", str(run), "--json").json["state"] == "done"
-    assert list((run / "set_aside").rglob("state.json"))
+    aside = {path.parent.name: path.stem for path in (run / "set_aside").glob("*/*/*")}
+    assert aside == dict.fromkeys(("evaluations", "learner", "states"), "00003"), "what it learns from next stays"
 
 
 @pytest.mark.parametrize("content", [b'{"update": 3', None])

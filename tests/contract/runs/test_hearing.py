@@ -289,6 +289,50 @@ def test_a_conversation_keeps_what_was_recalled_for_it_until_its_user_corrects_o
     play(tmp_path, memory, lead_to_the_end)
 
 
+class Paid(Policy):
+    async def generate(self, request: Request) -> Generation:
+        return Generation("Fine.", usage=Usage(prompt=9, sampled=1))
+
+
+class Deaf(Ears):
+    async def hear(self, saying: Saying) -> None:
+        pass
+
+    async def forget(self, user: str) -> dict[str, int]:
+        return {"sayings": len(self.kept) + 1}
+
+
+class Full(Deaf):
+    """Its disk has room at the second attempt."""
+
+    away = True
+
+    async def hear(self, saying: Saying) -> None:
+        if self.away:
+            self.away = False
+            raise StorageError("it is full")
+        await Ears.hear(self, saying)
+
+
+def test_a_full_memory_hears_a_little_later_and_what_only_the_second_one_has_is_changed_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentfw.runs.hearing._AGAIN", 0.01)
+    host = fresh_host(offering(memory={"deaf": Deaf, "full": Full}, policy={"paid": Paid}), builtins=True)
+    spec = parse_spec({"environment": "sessions", "policy": "paid", "memories": ["deaf", "full"]})
+
+    async def lead() -> None:
+        async with LiveRun.create(spec, host, tmp_path) as live:
+            await say(live, live.begin("tea", "ada"), user("I like tea."))
+            while live.hearing.waiting():
+                await asyncio.sleep(0.01)
+            [tea] = await live.remembered("ada")
+            assert (await live.correct("ada", tea.id, "I like coffee.")).text == "I like coffee."
+            assert await live.forget("ada") == {"sayings": 1 + 2}, "of both"
+
+    asyncio.run(lead())
+
+
 def test_where_nothing_can_be_shown_the_reason_is_told(tmp_path: Path) -> None:
     async def lead(live: LiveRun) -> None:
         with pytest.raises(UsageError, match="the memory Mute can't show what it keeps"):
@@ -387,11 +431,6 @@ def test_what_a_known_user_rated_and_nobody_forgot_is_learned_in_the_order_of_th
     assert [name for name, _ in first.learned] == ["quick", "after", "slow"]
     assert later.learned == [*first.learned, ("open", first.learned[0][1])]
     assert folder.state == "done"
-
-
-class Paid(Policy):
-    async def generate(self, request: Request) -> Generation:
-        return Generation("Fine.", usage=Usage(prompt=9, sampled=1))
 
 
 def test_what_sessions_took_before_a_restart_counts_once_whether_they_have_ended_or_not(tmp_path: Path) -> None:
