@@ -99,7 +99,10 @@ def test_what_was_changed_holds_and_the_first_settings_stay_readable(trainings: 
     about = RunFolder.open(stopped.folder.path).about
     assert (about["spec"]["updates"], about["spec"]["deadline"]) == (5, 60)
     assert (about["began_with"]["updates"], about["began_with"]["deadline"]) == (4, 600)
-    assert play_again(stopped.folder, trainings.host(), stopped.folder.path.parent, {}).spec.updates == 4
+    assert (
+        play_again(RunFolder.open(stopped.folder.path), trainings.host(), stopped.folder.path.parent, {}).spec.updates
+        == 4
+    )
     assert Run.open(RunFolder.open(stopped.folder.path), trainings.host()).spec.deadline == 60
 
 

@@ -136,7 +136,7 @@ def test_what_a_hook_does_to_a_call_that_it_allows_is_not_done() -> None:
     class Twisting:
         @hookimpl
         def agentfw_before_call(self, call: Call) -> Verdict:
-            call.arguments["to"].append("eve")  # type: ignore[index]
+            call.arguments["to"].append("eve")
             return Verdict("allow")
 
     call = Call("send", {"to": ["ada"]}, "1")

@@ -94,7 +94,6 @@ def test_a_run_that_was_killed_between_two_lines_records_learns_and_counts_the_r
     assert found[1] == expected[1][: 4 if fails else 9]
     assert fails or found[0] == expected[0]
     assert [line["episode"] for line in folder.failed()][:2] == (["00001-1", "00001-2"] if fails else [])
-    assert RunFolder.open(folder.path).segments == [], "the same took part"
     calls = {row["kind"]: row["calls"] for row in read_calls(folder.path)}
     assert calls["policy"] >= 9 * 5 + 3 * 5, "also those of the execution before: what wasn't on disk is asked again"
 
@@ -176,6 +175,17 @@ def test_references_stand_beside_the_figures(laboratory: Any, tmp_path: Path, mo
     assert summary.to_record() == record
     assert [who for who, _ in beside(summary, folder)] == ["hashing", "five", "seven"]
     assert best_player(folder) == ("five", 0.25)
+
+
+@pytest.mark.parametrize("value", [float("inf"), 1e200, "much"])
+def test_an_outcome_that_is_no_figure_is_the_plugins_fault(
+    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: Any
+) -> None:
+    guessing = importlib.import_module("agentfw_laboratory.guessing").Guessing
+    monkeypatch.setattr(guessing, "_outcome", lambda environment: {"error": value})
+
+    with pytest.raises(PluginError, match='as "error" of episode 00000-0'):
+        laboratory.play(tmp_path, episodes=1)
 
 
 @pytest.mark.parametrize("figures", [{"error": float("nan")}, None])

@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 from agentfw.episode import Episode
+from agentfw.errors import RunFolderError
 from agentfw.runs import RunFolder
 from agentfw.runs.records.summary import WHY_NO_LEARNING, Summary, change, compare_runs
 from agentfw.runs.results.run_report import write_report
+from agentfw.runs.spec.start import find_training
 from agentfw_cli.progress import progress_of
 
 
@@ -233,7 +235,6 @@ def test_equal_rewards_are_told_on_the_screen_and_in_the_report(trainings: Any, 
 
     lines = training.folder.updates()
     assert [line["rollouts"]["groups_learned"] for line in lines] == [0, 0]
-    assert [line["rollouts"]["without_signal"] for line in lines] == [1, 1]
     assert [line["version"] for line in lines] == ["", ""]
     assert [words for words in shown(training) if "nothing learned" in words] == [
         f"nothing learned: all rewards of 3 groups are equal. {WHY_NO_LEARNING}",
@@ -249,6 +250,8 @@ def test_an_optimizer_that_gives_no_advantage_is_told_from_equal_rewards(trainin
     summary = Summary.from_record(training.folder.summary())
     assert (summary.updates, summary.version, summary.adapter) == (1, "", ""), "there is no version"
     assert summary.figures == summary.before
+    with pytest.raises(RunFolderError, match="has a version yet"):
+        find_training(tmp_path, "last")
     assert list((training.folder.path / "learner").iterdir()) == []
 
 
@@ -261,9 +264,6 @@ def test_a_training_that_learns_tells_what_its_rewards_are_made_of(trainings: An
     assert "nothing learned" not in reported(training)
     for line in training.folder.updates():
         figures = line["rollouts"]
-        assert [figures[name] for name in ("answer_tokens", "answer_tokens_most", "cut_off", "without_signal")] == [
-            *(1, 1, 0, 0)
-        ], "each of three answers is one token"
         assert figures["reward/utility"] > 0
         assert figures["reward/format"] == pytest.approx(1.5), "half a point in each of three rounds"
         assert figures["reward"] == pytest.approx(figures["reward/utility"] + figures["reward/format"])

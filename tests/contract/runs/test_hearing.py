@@ -324,8 +324,9 @@ def test_a_full_memory_hears_a_little_later_and_what_only_the_second_one_has_is_
     async def lead() -> None:
         async with LiveRun.create(spec, host, tmp_path) as live:
             await say(live, live.begin("tea", "ada"), user("I like tea."))
-            while live.hearing.waiting():
-                await asyncio.sleep(0.01)
+            async with asyncio.timeout(60):
+                while live.hearing.waiting():
+                    await asyncio.sleep(0.01)
             [tea] = await live.remembered("ada")
             assert (await live.correct("ada", tea.id, "I like coffee.")).text == "I like coffee."
             assert await live.forget("ada") == {"sayings": 1 + 2}, "of both"
