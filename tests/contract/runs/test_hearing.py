@@ -416,9 +416,9 @@ def test_what_a_known_user_rated_and_nobody_forgot_is_learned_in_the_order_of_th
         await live.conclude(silent)
         forgotten = [await rated(live, name, "bob") for name in ("his", "his, too")]
         await live.forget("bob")
+        await rated(live, "open")
         for session in (*forgotten, await rated(live, "after", "bob"), slow):
             await live.conclude(session)
-        await rated(live, "open")
 
     async def lead_on(live: LiveRun) -> None:
         assert live.begin("new", "ada").episode.task.index == 9, "no number comes twice"
@@ -459,12 +459,12 @@ def test_the_newest_run_of_the_same_policy_and_seed_goes_on_and_none_that_works(
         return LiveRun.create(spec, Host.load(), tmp_path, again=again).folder
 
     first, newer = continued(), continued("")
-    others = [continued(seed=8), continued(reply="No."), continued(policy="random")]
+    others = [continued(seed=8), continued(reply="No."), continued(policy="random"), continued(policy="tiny")]
     found = [continued(), continued(memories=["strategyhub"]), continued("free")]
     newer.lock()
     free = continued("free")
     newer.unlock()
 
-    assert len({folder.id for folder in (first, newer, *others)}) == 5
+    assert len({folder.id for folder in (first, newer, *others)}) == 6
     assert [folder.id for folder in found] == [newer.id] * 3
     assert free.id == first.id
