@@ -147,6 +147,12 @@ def test_a_run_that_is_not_there_is_told_with_the_nearest(tmp_path: Path) -> Non
         find_run(tmp_path, str(tmp_path))
 
 
+def test_a_heading_that_goes_on_from_the_one_before_stands_alone_whole(tmp_path: Path) -> None:
+    columns = {"first": "AER@1", "later": "@25", "other": "error"}
+
+    assert RunFolder(tmp_path, {**ABOUT, "columns": columns}).names == {**columns, "later": "AER@25"}
+
+
 def test_an_end_that_fits_two_runs_is_refused(tmp_path: Path) -> None:
     for number in (1, 2):
         make(tmp_path).path.rename(tmp_path / f"{number}-same")
