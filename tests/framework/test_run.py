@@ -84,7 +84,7 @@ def test_a_run_that_was_killed_between_two_lines_records_learns_and_counts_the_r
     # Of two groups, in another order than the one in which they were scored and learned from.
     episodes.write_bytes(b"".join(episodes.read_bytes().splitlines(keepends=True)[5::-1]))
     (folder.path / "summary.json").unlink()
-    again = laboratory.open_again(folder, max_failed=0.7)
+    again = Run.open(RunFolder.open(folder.path), laboratory.host(), {"max_failed": 0.7})
     if fails:
         monkeypatch.setattr(importlib.import_module("agentfw_laboratory.rewards").Rank, "score", lambda *given: None)
 

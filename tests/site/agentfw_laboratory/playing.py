@@ -31,14 +31,9 @@ def play(root: Path, observer: Observer | None = None, **values: Any) -> Run:
     return run
 
 
-def open_again(folder: RunFolder, **changes: Any) -> Run:
-    """A run as another process would go on with it."""
-    return Run.open(RunFolder.open(folder.path), host(), changes)
-
-
 def resume(folder: RunFolder) -> Run:
     """Go on with a run, as another process would."""
-    run = open_again(folder)
+    run = Run.open(RunFolder.open(folder.path), host())
     asyncio.run(run.execute())
     return run
 
