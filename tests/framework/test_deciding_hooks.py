@@ -22,7 +22,7 @@ from agentfw.runs import LiveRun, parse_spec
 from agentfw.runs.deciding import Decisions, Questions, Spending
 from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import SpendingSettings
-from agentfw.testing import fresh_host
+from agentfw.testing import fresh_host, sample_episode
 
 MakePlugin = Callable[..., str]
 
@@ -144,6 +144,18 @@ def test_what_a_hook_does_to_a_call_that_it_allows_is_not_done() -> None:
     assert decide is not None
     assert asyncio.run(decide(TASK, call, lambda *note: None)) is None
     assert call.arguments == {"to": ["ada"]}
+
+
+def test_a_hook_may_change_a_record_and_take_no_turn_out_of_it() -> None:
+    class Cutting:
+        @hookimpl
+        def agentfw_record(self, record: dict[str, Any]) -> dict[str, Any]:
+            return {**record, "turns": record["turns"][1:]}
+
+    record = Decisions(hooks_of(Cutting()), Spending(SpendingSettings())).record
+    assert record is not None
+    with pytest.raises(PluginError, match="has taken turns or messages out of a record"):
+        record(sample_episode(TASK))
 
 
 def test_the_first_answer_to_a_question_counts_and_none_after_its_time() -> None:
