@@ -457,13 +457,15 @@ def test_what_sessions_took_before_a_restart_counts_once_whether_they_have_ended
 
 
 def test_the_newest_run_of_the_same_policy_and_seed_goes_on_and_none_that_works(tmp_path: Path) -> None:
+    host = Host.load()
+
     def continued(again: Literal["", "newest", "free"] = "newest", reply: str = "Fine.", **more: Any) -> RunFolder:
         policy = {"name": "scripted", "settings": {"replies": [reply]}}
         spec = parse_spec({"environment": "sessions", "policy": policy, **more})
-        return LiveRun.create(spec, Host.load(), tmp_path, again=again).folder
+        return LiveRun.create(spec, host, tmp_path, again=again).folder
 
     first, newer = continued(), continued("")
-    others = [continued(seed=8), continued(reply="No."), continued(policy="random"), continued(policy="tiny")]
+    others = [continued(seed=8), continued(reply="No."), continued(policy="random"), continued(policy="rules")]
     found = [continued(), continued(memories=["strategyhub"]), continued("free")]
     newer.lock()
     free = continued("free")
