@@ -89,6 +89,8 @@ def test_three_answers_of_each_update_are_told_when_asked_for(trainings: Any, tm
     lines = told(training, samples=True)
 
     for update in training.folder.updates():
+        ends = {one.id: one.turns[-1].text for one in training.folder.rollouts(update["update"]).episodes()}
+        assert all(each["answer"] == ends[each["episode"]] for each in update["samples"]), "the last of each"
         rewards = sorted(record["reward"] for record in training.folder.rollouts(update["update"]).metrics())[::-1]
         best, median, worst = update["samples"]
         told_of = [(each["which"], each["reward"]) for each in (best, median, worst)]

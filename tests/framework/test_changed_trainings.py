@@ -17,6 +17,7 @@ from agentfw.runs.execution import Curriculum
 from agentfw.runs.observers import Observer
 from agentfw.runs.records.folder import RunFolder
 from agentfw.runs.records.play_records import State
+from agentfw.runs.results.reproduction import play_again
 from agentfw.runs.run import Run
 from agentfw.seeds import Seeds
 from agentfw.settings import OPERATIONAL, Operational
@@ -72,7 +73,7 @@ def test_a_training_that_is_done_or_stopped_may_be_given_more_updates_which_chan
     done = trainings.train(tmp_path / "whole", **MEMORY)
     before = trainings.left(done.folder)
 
-    late = resumed(trainings, done, {"updates": 6}).folder
+    late = resumed(trainings, resumed(trainings, done, {"updates": 5}), {"updates": 6}).folder
     early = resumed(trainings, stopped, {"updates": 6}).folder
 
     after = trainings.left(late)
@@ -98,6 +99,10 @@ def test_what_was_changed_holds_and_the_first_settings_stay_readable(trainings: 
     about = RunFolder.open(stopped.folder.path).about
     assert (about["spec"]["updates"], about["spec"]["deadline"]) == (5, 60)
     assert (about["began_with"]["updates"], about["began_with"]["deadline"]) == (4, 600)
+    assert (
+        play_again(RunFolder.open(stopped.folder.path), trainings.host(), stopped.folder.path.parent, {}).spec.updates
+        == 4
+    )
     assert Run.open(RunFolder.open(stopped.folder.path), trainings.host()).spec.deadline == 60
 
 
@@ -108,6 +113,9 @@ def test_no_episode_comes_twice_also_where_groups_are_replaced_and_updates_are_a
 
     assert len({task.id for tasks in played for task in tasks}) == 60 * 11 * 3
     assert [task.sample for task in plan.further(20, 4, 1, 3)] == [147, 148, 149], "as it was recorded before"
+    planned, others = ({task.index for task in some} for some in (plan.planned(3, 1), plan.further(3, 0, 2, 1)))
+    assert planned | others == {0, 1, 2, 3}, "other tasks come first"
+    assert len({(*(task.index for task in plan.of(update)),) for update in range(1, 61, 2)}) > 1, "passes differ"
 
 
 class Shared(Settings):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from agentfw.runs.records.summary import compare_runs
+from agentfw.runs.results.reproduction import compare_records
 
 
 def test_the_headline_comes_first_and_the_first_run_has_no_difference(laboratory: Any, tmp_path: Path) -> None:
@@ -30,6 +31,11 @@ def test_the_difference_is_that_of_shared_tasks_only(laboratory: Any, tmp_path: 
     by_hand = [theirs - ours for ours, theirs in zip(errors[0], errors[1], strict=False)]
 
     (row,) = compare_runs([short, long], ["error"])
+    more = laboratory.play(tmp_path, episodes=4).folder
+    assert [compare_records(*two).first for two in ((short, more), (more, short))] == [
+        "",
+        "episode 00003-0 isn't there",
+    ]
 
     assert row.differences[1] is not None
     assert row.differences[1].difference.count == 3

@@ -6,19 +6,23 @@ import asyncio
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+from offering import offering
 
-from agentfw import Message, Request, Task, hookspecs
-from agentfw.episode import Call
-from agentfw.errors import AgentfwError, PluginError
+from agentfw import Generation, Message, Policy, Request, Task, hookspecs
+from agentfw.episode import Call, Usage
+from agentfw.errors import AgentfwError, EndpointError, PluginError, UsageError
 from agentfw.hookspecs import Verdict, hookimpl
 from agentfw.host import Host
 from agentfw.host.hook_calls import HookManager
-from agentfw.runs import parse_spec
+from agentfw.policy import FREE, Price
+from agentfw.runs import LiveRun, parse_spec
+from agentfw.runs.deciding import Decisions, Questions, Spending
 from agentfw.runs.run import Run
-from agentfw.testing import fresh_host
+from agentfw.runs.spec.run_spec import SpendingSettings
+from agentfw.testing import fresh_host, sample_episode
 
 MakePlugin = Callable[..., str]
 
@@ -128,6 +132,61 @@ def test_older_plugins_are_supported_for_one_version(make_plugin: MakePlugin, mo
     ], "also where its registration fails, which that may explain"
 
 
+def test_what_a_hook_does_to_a_call_that_it_allows_is_not_done() -> None:
+    class Twisting:
+        @hookimpl
+        def agentfw_before_call(self, call: Call) -> Verdict:
+            call.arguments["to"].append("eve")
+            return Verdict("allow")
+
+    call = Call("send", {"to": ["ada"]}, "1")
+    decide = Decisions(hooks_of(Twisting()), Spending(SpendingSettings())).before_call
+    assert decide is not None
+    assert asyncio.run(decide(TASK, call, lambda *note: None)) is None
+    assert call.arguments == {"to": ["ada"]}
+
+
+def test_a_hook_may_change_a_record_and_take_no_turn_out_of_it() -> None:
+    class Cutting:
+        @hookimpl
+        def agentfw_record(self, record: dict[str, Any]) -> dict[str, Any]:
+            return {**record, "turns": record["turns"][1:]}
+
+    record = Decisions(hooks_of(Cutting()), Spending(SpendingSettings())).record
+    assert record is not None
+    with pytest.raises(PluginError, match="has taken turns or messages out of a record"):
+        record(sample_episode(TASK))
+
+
+def test_the_first_answer_to_a_question_counts_and_none_after_its_time() -> None:
+    async def ask() -> None:
+        questions = Questions()
+        questions.listeners.append(lambda one: [questions.answer(one.number, allow=allow) for allow in (False, True)])
+        assert await questions.ask("?", "ada", 60) == (False, "a person said no")
+        questions.listeners[:] = [lambda one: None]
+        assert (await questions.ask("?", "ada", 0.01))[0] is False
+        assert not questions.open
+        assert not questions.answer(2, allow=True)
+
+    asyncio.run(ask())
+
+
+def test_a_limit_on_money_needs_the_price_of_all_and_one_that_costs() -> None:
+    paid = Price(prompt=1, cached=1, sampled=1)
+
+    def check(**prices: Price | None) -> None:
+        policies = {name: Breaks() for name in prices}
+        for name, policy in policies.items():
+            policy.price = prices[name]
+        Spending(SpendingSettings(money=1)).check(policies)
+
+    check(program=FREE, judge=paid)
+    with pytest.raises(UsageError, match="the price of judge, which is not set"):
+        check(policy=paid, judge=None)
+    with pytest.raises(UsageError, match="policy and judge costs nothing"):
+        check(policy=FREE, judge=FREE)
+
+
 class Kind:
     """Adds a message to each request, and raises where a record is written, until it is mended."""
 
@@ -157,3 +216,39 @@ def test_a_hook_that_raises_at_a_record_loses_nothing_and_the_record_says_what_i
     for episode in run.folder.episodes():
         decisions = [event.data["did"] for event in episode.events if event.kind == "hook"]
         assert decisions == ["changed the request"] * len(episode.turns)
+
+
+class Breaks(Policy):
+    """Says a part of its answer, if it is asked aloud, and breaks off."""
+
+    async def stream(self, request: Request, tell: Callable[[str], object]) -> Generation:
+        tell(request.messages[-1].content)
+        raise EndpointError("the line is dead")
+
+
+def test_what_was_said_before_an_answer_broke_off_is_counted_and_what_was_refused_is_not(tmp_path: Path) -> None:
+    class Bill:
+        told: ClassVar[list[tuple[Usage, bool]]] = []
+
+        @hookimpl
+        def agentfw_request(self, request: Request) -> None:
+            if request.messages[-1].content == "refuse":
+                raise AgentfwError("not this one")
+
+        @hookimpl
+        def agentfw_answered(self, usage: Usage, counted: bool) -> None:
+            self.told.append((usage, counted))
+
+    async def lead() -> None:
+        host = fresh_host(Bill(), offering(policy={"breaks": Breaks}), builtins=True)
+        async with LiveRun.create(parse_spec({"environment": "sessions", "policy": "breaks"}), host, tmp_path) as live:
+            session = live.begin("tea")
+            for said in ("refuse", "half of it"):
+                with pytest.raises(AgentfwError):
+                    await session.answer([Message("user", said)], tell=lambda text: None)
+
+    asyncio.run(lead())
+
+    (refused, _), (broken_off, counted) = Bill.told
+    assert refused.tokens == 0
+    assert (broken_off.prompt, broken_off.sampled, counted) == (3, 3, False)

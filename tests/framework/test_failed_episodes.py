@@ -125,6 +125,17 @@ def test_a_run_stops_when_too_many_fail_and_says_why(trainings: Any, failing: An
     assert caught.value.fix == "shorten it"
 
 
+def test_a_fault_that_all_have_stops_a_run_at_the_first_ones(laboratory: Any, failing: Any, tmp_path: Path) -> None:
+    bandit = {"environment": "bandit", "policy": "biased", "retries": 0, "max_failed": 0.9}
+    for concurrency, fewest in ((1, 2), (3, 3)):
+        failed = failing(lambda task: True)
+        failed.clear()
+        run = laboratory.create(tmp_path, **bandit, episodes=20, concurrency=concurrency)
+        with pytest.raises(EndpointError, match="the server answers 503"):
+            asyncio.run(run.execute())
+        assert fewest <= len(failed) < 15
+
+
 def test_a_judge_that_is_down_drops_a_group(trainings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rewards = importlib.import_module("agentfw_laboratory.rewards")
     score = rewards.Varied.score

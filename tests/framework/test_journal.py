@@ -20,7 +20,7 @@ from agentfw.errors import RunFolderError, StorageError
 from agentfw.policy import Policy
 from agentfw.request import Generation, Request
 from agentfw.runs.records import journal as journal_module
-from agentfw.runs.records.journal import Journal, LongTexts, read_journal, write_whole
+from agentfw.runs.records.journal import Journal, LongTexts, read_journal, sealed, unsealed, write_whole
 from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import parse_spec
 from agentfw.testing import fresh_host
@@ -220,8 +220,16 @@ def test_a_record_that_nobody_waits_for_is_written_at_once_flushed_soon_and_know
             while journal.failure is None:
                 await asyncio.sleep(0.01)
             assert "No space left" in journal.failure.message
+            with pytest.raises(StorageError, match="No space left"):
+                await journal.retry()
+            monkeypatch.setattr(journal_module, "os", os)
+            await journal.retry()
+            assert journal.failure is None, "there is room again"
+            journal.write(RECORDS[2])
 
     asyncio.run(write())
+
+    assert list(read_journal(path)) == [RECORDS[0], RECORDS[2]]
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,6 +241,12 @@ def test_a_file_is_replaced_whole_or_not_at_all(path: Path, monkeypatch: pytest.
 
     assert path.read_text() == "first"
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_sealed_file_that_was_changed_is_noticed() -> None:
+    assert unsealed(sealed({"update": 3})) == {"update": 3}
+    with pytest.raises(ValueError, match="it was changed after it was written"):
+        unsealed(sealed({"update": 3}).replace('"update": 3', '"update": 2'))
 
 
 def test_a_journal_that_cannot_be_opened_says_why(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from agentfw.errors import UsageError
 from agentfw.report import Canvas, Lane, Mark, Number, Page, Series, Span, bars, lanes_chart, line_chart, sparkline
 from agentfw.report.axis import number_labels
 from agentfw.report.canvas import DARK, FAINT, INK, MUTED, SERIES, SURFACE
-from agentfw.report.statistics import bootstrap
+from agentfw.report.statistics import Interval, bootstrap
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 
@@ -125,6 +125,7 @@ def test_the_terminal_shows_values_as_blocks_in_proportion_that_fit_its_width() 
     assert sparkline([0, 1, math.nan, 2]) == "▁▅ █"
     assert sparkline([3, 3]) == "▄▄"
     assert len(sparkline(range(1000), width=40)) == 40
+    assert sparkline([0, 4, 2, 2, 4, 4], width=3) == "▁▁█", "means"
     assert bars([]) == sparkline([]) == ""
 
 
@@ -245,3 +246,5 @@ def test_columns_of_numbers_are_on_the_right_with_common_decimals_and_keys_to_so
     shown = re.findall(r'<td class="number"(?: data-value="(.*?)")?>(.*?)</td>', html)
     assert shown == [("0.5", "0.500"), ("38", "0:38"), ("0.1234", "0.123"), ("", "–")]
     assert html.count('class="number"><button') == 2
+    page.table(["error"], [[Interval(0.75, 0.5, 1.0, 3)]])
+    assert 'data-value="0.75"' in page.render(), "an interval is sorted by its estimate"

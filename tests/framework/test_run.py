@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from offering import offering
 
 from agentfw.errors import PluginError
+from agentfw.runs.records.call_record import read_calls
 from agentfw.runs.records.folder import RunFolder
 from agentfw.runs.records.summary import Summary, beside
+from agentfw.runs.results.run_charts import best_player
+from agentfw.runs.run import Run
+from agentfw.runs.spec.run_spec import parse_spec
 from agentfw.seeds import Seeds
+from agentfw.testing import fresh_host
+from agentfw.tracker import Tracker
+
+FILES = ("metrics", "episodes")
 
 
 @given(st.integers(), st.lists(st.text(max_size=4), max_size=4), st.lists(st.text(max_size=4), max_size=4))
@@ -60,6 +71,58 @@ def test_samples_of_a_task_share_their_world_and_not_their_choices(laboratory: A
 
     assert hints[0] == hints[1]
     assert answers[0] != answers[1]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_run_that_was_killed_between_two_lines_records_learns_and_counts_the_rest_once(
+    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """What the judge can't say any more of a group leaves out no more than the rest of it."""
+    folder = laboratory.play(tmp_path, samples=3, episodes=3, rewards=["rank"], memories=["scratch"]).folder
+    expected, (metrics, episodes) = laboratory.records(folder), (folder.path / f"{name}.jsonl" for name in FILES)
+    metrics.write_bytes(b"".join(metrics.read_bytes().splitlines(keepends=True)[:4]))
+    # Of two groups, in another order than the one in which they were scored and learned from.
+    episodes.write_bytes(b"".join(episodes.read_bytes().splitlines(keepends=True)[5::-1]))
+    (folder.path / "summary.json").unlink()
+    again = Run.open(RunFolder.open(folder.path), laboratory.host(), {"max_failed": 0.7})
+    if fails:
+        monkeypatch.setattr(importlib.import_module("agentfw_laboratory.rewards").Rank, "score", lambda *given: None)
+
+    asyncio.run(again.execute())
+
+    found = laboratory.records(folder)
+    assert found[1] == expected[1][: 4 if fails else 9]
+    assert fails or found[0] == expected[0]
+    assert [line["episode"] for line in folder.failed()][:2] == (["00001-1", "00001-2"] if fails else [])
+    calls = {row["kind"]: row["calls"] for row in read_calls(folder.path)}
+    assert calls["policy"] >= 9 * 5 + 3 * 5, "also those of the execution before: what wasn't on disk is asked again"
+
+
+class Steps(Tracker):
+    seen: ClassVar[list[int]] = []
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        self.seen.append(step)
+
+
+class Away(Steps):
+    seen: ClassVar[list[int]] = []
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        super().log(step, metrics)
+        raise OSError("away")
+
+
+def test_each_sample_is_a_step_and_a_tracker_that_fails_is_asked_no_more_and_told(tmp_path: Path) -> None:
+    host = fresh_host(offering(tracker={"away": Away, "steps": Steps}), builtins=True)
+    spec = {"environment": "inbox", "policy": "scripted", "episodes": 2, "samples": 2, "trackers": ["away", "steps"]}
+
+    asyncio.run(Run.create(parse_spec(spec), host, tmp_path).execute())
+
+    assert sorted(Steps.seen) == [0, 1, 2, 3]
+    assert len(Away.seen) == 1
+    (note,) = [note for note in host.notes if "OSError: away" in note]
+    assert note.endswith("the run folder has what it missed")
 
 
 def test_the_reward_is_the_weighted_sum_of_what_the_models_say(laboratory: Any, tmp_path: Path) -> None:
@@ -111,6 +174,18 @@ def test_references_stand_beside_the_figures(laboratory: Any, tmp_path: Path, mo
     summary = Summary.from_record(record)
     assert summary.to_record() == record
     assert [who for who, _ in beside(summary, folder)] == ["hashing", "five", "seven"]
+    assert best_player(folder) == ("five", 0.25)
+
+
+@pytest.mark.parametrize("value", [float("inf"), 1e200, "much"])
+def test_an_outcome_that_is_no_figure_is_the_plugins_fault(
+    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: Any
+) -> None:
+    guessing = importlib.import_module("agentfw_laboratory.guessing").Guessing
+    monkeypatch.setattr(guessing, "_outcome", lambda environment: {"error": value})
+
+    with pytest.raises(PluginError, match='as "error" of episode 00000-0'):
+        laboratory.play(tmp_path, episodes=1)
 
 
 @pytest.mark.parametrize("figures", [{"error": float("nan")}, None])

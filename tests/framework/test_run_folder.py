@@ -126,6 +126,9 @@ def test_a_list_passes_over_what_is_no_run_and_has_the_newest_first(tmp_path: Pa
 
     assert [folder.id for folder in list_runs(tmp_path)] == [third.id, first.id, second.id]
     assert find_run(tmp_path, "last").id == third.id
+    first.lock()
+    assert [folder.state for folder in list_runs(tmp_path)] == ["interrupted", "running", "interrupted"]
+    first.unlock()
     assert list(list_runs(tmp_path / "missing")) == []
 
 
@@ -142,6 +145,12 @@ def test_a_run_that_is_not_there_is_told_with_the_nearest(tmp_path: Path) -> Non
             find_run(tmp_path / "empty", name)
     with pytest.raises(RunFolderError, match="it has no run"):
         find_run(tmp_path, str(tmp_path))
+
+
+def test_a_heading_that_goes_on_from_the_one_before_stands_alone_whole(tmp_path: Path) -> None:
+    columns = {"first": "AER@1", "later": "@25", "other": "error"}
+
+    assert RunFolder(tmp_path, {**ABOUT, "columns": columns}).names == {**columns, "later": "AER@25"}
 
 
 def test_an_end_that_fits_two_runs_is_refused(tmp_path: Path) -> None:

@@ -21,7 +21,10 @@ def test_a_95_interval_holds_the_true_mean_95_times_in_100() -> None:
 
 
 def test_a_ratio_is_the_ratio_of_the_sums() -> None:
-    assert bootstrap_ratio([1, 0, 5], [10, 0, 10]).estimate == pytest.approx(0.3)
+    interval = bootstrap_ratio([1, 0, 5], [10, 0, 10])
+
+    assert interval.estimate == pytest.approx(0.3)
+    assert interval.low > 0, "a resample without a denominator has no ratio"
 
 
 @pytest.mark.parametrize(
@@ -38,6 +41,15 @@ def test_few_pairs_are_tested_exactly_and_too_few_not_at_all(pairs: int, p_value
     assert result.p_value == p_value
     assert result.chance == chance
     assert str(result).endswith(f", {chance}")
+
+
+@pytest.mark.parametrize(("ups", "low", "high"), [(20, 0, 1e-4), (14, 0.10, 0.13), (10, 0.99, 1)])
+def test_many_pairs_are_tested_on_both_sides_by_tosses_with_what_was_seen_among_them(
+    ups: int, low: float, high: float
+) -> None:
+    for sign in (1.0, -1.0):
+        p_value = paired_difference([sign] * ups + [-sign] * (20 - ups), [0.0] * 20).p_value
+        assert low < p_value <= high
 
 
 def test_episodes_are_paired_by_id_whatever_their_order() -> None:

@@ -77,6 +77,19 @@ def test_an_update_that_can_not_be_made_or_is_not_served_does_not_count(
     assert State.read(training.folder.path).update == 0
 
 
+def test_a_policy_that_answers_with_an_older_version_is_named_at_once(
+    trainings: Any, bandit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish = bandit.Biased.publish
+    monkeypatch.setattr(bandit.Biased, "publish", lambda self, adapter, version: publish(self, adapter, "bias@1"))
+    training = trainings.create(tmp_path, evaluation={"every": 9, "tasks": 2})
+
+    with pytest.raises(PluginError, match=r"answered turn 0 of episode .* with bias@1 after bias@2 was published"):
+        asyncio.run(training.execute())
+
+    assert State.read(training.folder.path).update == 2
+
+
 def test_a_kill_between_state_and_figures_loses_no_line(trainings: Any, tmp_path: Path) -> None:
     folder = trainings.train(tmp_path).folder
     expected = folder.updates()
@@ -197,7 +210,9 @@ def test_a_group_of_a_query_has_different_users_and_no_episode_comes_twice() -> 
         assert [len({task.user for task in group}) for group in groups] == [3, 3]
         assert [len({task.query for task in group}) for group in groups] == [1, 1]
     assert len({task.id for tasks in planned for task in tasks}) == 20 * 6
-    assert "rare" not in {task.query for tasks in planned for task in tasks}
+    for samples in (2, 3):
+        known = {task.query for update in range(1, 21) for task in of_queries(samples=samples).planned(update, samples)}
+        assert ("rare" in known) == (samples == 2), "two users have it"
     assert planned == [of_queries().planned(update, 3) for update in range(1, 21)]
 
 

@@ -6,14 +6,17 @@ import json
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
 
 from agentfw.episode import Episode
+from agentfw.errors import RunFolderError
 from agentfw.runs import RunFolder
-from agentfw.runs.records.summary import WHY_NO_LEARNING, Summary, change
+from agentfw.runs.records.summary import WHY_NO_LEARNING, Summary, change, compare_runs
 from agentfw.runs.results.run_report import write_report
+from agentfw.runs.spec.start import find_training
 from agentfw_cli.progress import progress_of
 
 
@@ -35,14 +38,31 @@ def test_a_policy_learns_what_is_liked(trainings: Any, tmp_path: Path) -> None:
     assert difference.difference.high < 0
 
 
-def test_every_evaluation_plays_the_same_with_the_newest_version(trainings: Any, tmp_path: Path) -> None:
-    folder = trainings.train(tmp_path, keep=3).folder
+def test_every_evaluation_plays_the_same_with_the_newest_version(
+    trainings: Any, bandit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, before = set[tuple[str, float | None]](), bandit.Biased.generate
+
+    async def generate(self: Any, request: Any) -> Any:
+        asked.add((request.task.split, request.sampling.temperature))
+        return await before(self, request)
+
+    monkeypatch.setattr(bandit.Biased, "generate", generate)
+    evaluation = {"every": 2, "tasks": 6, "sampling": {"temperature": 0.5}}
+    folder = trainings.train(tmp_path, keep=3, evaluation=evaluation).folder
 
     played = [list(records.episodes()) for records in folder.evaluations().values()]
     tasks = [sorted((episode.task.id, episode.task.seed) for episode in episodes) for episodes in played]
     assert tasks[0] == tasks[1] == tasks[2]
     assert [versions_of(episodes) for episodes in played] == [{"base"}, {"bias@2"}, {"bias@4"}]
-    assert sorted(path.name for path in (folder.path / "learner").iterdir()) == ["00002", "00003", "00004"]
+    assert asked == {("train", None), ("validation", 0.5)}
+    means = [row.estimate for row in compare_runs([folder] * 2, ["missed"], [0, 4])[0].intervals]
+    assert means == pytest.approx([fmean(line["outcome"]["missed"] for line in folder.stages()[at]) for at in (0, 4)])
+    for kept in ("learner", "states"):
+        assert sorted(path.stem for path in (folder.path / kept).iterdir()) == ["00002", "00003", "00004"]
+    last = folder.evaluation(4).path / "metrics.jsonl"
+    last.write_bytes(b"".join(last.read_bytes().splitlines(keepends=True)[:-1]))
+    assert (list(folder.evaluations()), folder.result().path.name) == ([0, 2], "00002"), "the last one lacks an episode"
 
 
 def test_policy_and_learner_never_work_at_once(
@@ -230,6 +250,8 @@ def test_an_optimizer_that_gives_no_advantage_is_told_from_equal_rewards(trainin
     summary = Summary.from_record(training.folder.summary())
     assert (summary.updates, summary.version, summary.adapter) == (1, "", ""), "there is no version"
     assert summary.figures == summary.before
+    with pytest.raises(RunFolderError, match="has a version yet"):
+        find_training(tmp_path, "last")
     assert list((training.folder.path / "learner").iterdir()) == []
 
 

@@ -13,7 +13,6 @@ no.
 from __future__ import annotations
 
 import asyncio
-import copy
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -230,7 +229,7 @@ class Decisions:
 
     async def _before_call(self, task: Task, call: Call, note: Note) -> tuple[bool, str] | None:
         """What the agent is told in the place of the tool. None: the call is made."""
-        own = Call(call.name, copy.deepcopy(dict(call.arguments)), call.id)
+        own = Call(call.name, dict(call.arguments), call.id)
         decided = await self.hooks.decide("agentfw_before_call", run=self.run, task=task, call=own)
         if decided is None:
             return None

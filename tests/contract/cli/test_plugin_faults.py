@@ -71,6 +71,7 @@ def test_a_headline_that_is_not_in_the_outcome_is_left_blank(agentfw: Agentfw, i
     assert cells["scripted"] == ["1.00"]
     assert cells["nobody"][0] == "0.00"
     assert (next(Path("runs").iterdir()) / "report.html").is_file()
+    assert ", which no episode has" in answer.err
     assert "bug" not in answer.err
 
 

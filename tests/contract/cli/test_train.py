@@ -77,6 +77,7 @@ def test_a_training_is_a_run_among_others_everywhere(agentfw: Agentfw, view_of: 
     assert "is done already" in agentfw("runs", "resume", first.name).err
     assert "learner.rate can't be changed" in refused.told(2)
     assert [row["figure"] for row in compared][:3] == ["missed", "missed after 0", "missed after 2"]
+    assert [row["better"] for row in compared][:3] == ["lower"] * 3
     sides = re.findall('<option value="([^"]+)" selected>', viewed)[:2]
     assert [side.rpartition(", ")[2] for side in sides] == ["evaluation 0", "evaluation 2"]
     (first / "report.html").unlink()

@@ -121,6 +121,7 @@ def test_a_tool_that_fails_at_each_call_is_in_the_table(diary: Agentfw) -> None:
     assert found["calls"] == found["failures"] == int(calls)
     (report,) = Path("runs").glob("*/report.html")
     assert "the tool look of tool" in report.read_text("utf-8")
+    assert ">0% were carried out<" in report.read_text("utf-8")
 
 
 @pytest.mark.slow

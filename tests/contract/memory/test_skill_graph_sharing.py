@@ -159,6 +159,9 @@ def test_a_correction_is_a_case_of_what_was_to_be_answered_and_a_secret_is_none(
     assert len(graph.learn(trip, 0.0).cases) == 2
     assert graph.learn(trip, 0.0).known_already
     assert [case.answer for case in graph.cases("where is my parcel now", user="ana", k=1)] == ["Deliveries"]
+    graph.learn({**trip, "id": "t11", "answer": "Post", "corrected": ""}, 1.0)
+    asked = [(case.request, case.answer) for case in graph.cases("where is my parcel now", user="ana")]
+    assert [answer for request, answer in asked if request == trip["query"]] == ["Post"], "the newest that was good"
     key = "with the key sk-proj-AbCdEf0123456789AbCdEf0123456789"
     assert graph.learn({"id": "t10", "user": "ana", "query": "log me in", "answer": key}, 1.0).cases == ()
 

@@ -1,4 +1,7 @@
-"""Memories hear what users say in a live run: each saying once, in order, behind the answers, and after a kill too."""
+"""Memories hear what users say in a live run: each saying once, in order, behind the answers, and after a kill too.
+
+They learn from what was rated, and a live run goes on where it was left: with its numbers, its costs and its folder.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,19 @@ import shutil
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import Any, Literal
 
 import pytest
+from offering import offering
 from planted_bugs.memories import Ears
 
-from agentfw import Host, Memory, Message
-from agentfw.errors import AgentfwError, EndpointError, StorageError, UnknownNameError, UsageError
+from agentfw import Episode, Generation, Host, Memory, Message, Policy, Request
+from agentfw.episode import Usage
+from agentfw.errors import AgentfwError, BudgetSpentError, EndpointError, StorageError, UnknownNameError, UsageError
 from agentfw.memory import Query, Recollection, Saying
 from agentfw.request import Action
-from agentfw.runs import LiveRun, parse_spec
+from agentfw.runs import LiveRun, RunFolder, parse_spec
+from agentfw.testing import fresh_host
 from agentfw.turns.session import Session
 
 Play = Callable[[LiveRun], Awaitable[object]]
@@ -120,6 +127,7 @@ def test_the_user_s_words_are_heard_once_and_nobody_else_s(tmp_path: Path) -> No
         ("eve", "Two.", ""),
     ]
     assert len({one.id for one in heard}) == 5
+    assert [one.before for one in heard] == ["", "Green tea.", "", "Hi.", "One."]
     assert {one.conversation for one in heard} == {"tea", "his", "hers"}
     assert all(one.id.startswith(f"{folder.name}/") for one in heard)
 
@@ -132,7 +140,7 @@ def test_an_answer_waits_for_no_hearing_and_what_is_left_is_heard_at_the_next_st
         session = live.begin("tea", "ada")
         await say(live, session, user("one"))
         await say(live, session, user("one"), FINE, user("two"))
-        assert live.hearing.waiting() == 2
+        assert [live.hearing.waiting(whose) for whose in (None, "ada", "bob")] == [2, 2, 0]
         await live.hearing.finish(seconds=0)  # as where it takes too long at the end
 
     async def lead_on(live: LiveRun) -> None:
@@ -274,10 +282,57 @@ def test_a_conversation_keeps_what_was_recalled_for_it_until_its_user_corrects_o
     async def lead_to_the_end(live: LiveRun) -> None:
         await say(live, live.sessions["tea"], *asked)
         assert "I like coffee." not in shown(live.sessions["tea"])[-1]
+        await live.conclude(live.sessions["tea"])
+        assert [line["recalled"] for line in live.folder.metrics()] == [4], "turns, two of which share it"
 
     play(tmp_path, memory, lead)
     play(tmp_path, memory, lead_on)
     play(tmp_path, memory, lead_to_the_end)
+
+
+class Paid(Policy):
+    async def generate(self, request: Request) -> Generation:
+        return Generation("Fine.", usage=Usage(prompt=9, sampled=1))
+
+
+class Deaf(Ears):
+    async def hear(self, saying: Saying) -> None:
+        pass
+
+    async def forget(self, user: str) -> dict[str, int]:
+        return {"sayings": len(self.kept) + 1}
+
+
+class Full(Deaf):
+    """Its disk has room at the second attempt."""
+
+    away = True
+
+    async def hear(self, saying: Saying) -> None:
+        if self.away:
+            self.away = False
+            raise StorageError("it is full")
+        await Ears.hear(self, saying)
+
+
+def test_a_full_memory_hears_a_little_later_and_what_only_the_second_one_has_is_changed_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentfw.runs.hearing._AGAIN", 0.01)
+    host = fresh_host(offering(memory={"deaf": Deaf, "full": Full}, policy={"paid": Paid}), builtins=True)
+    spec = parse_spec({"environment": "sessions", "policy": "paid", "memories": ["deaf", "full"]})
+
+    async def lead() -> None:
+        async with LiveRun.create(spec, host, tmp_path) as live:
+            await say(live, live.begin("tea", "ada"), user("I like tea."))
+            async with asyncio.timeout(60):
+                while live.hearing.waiting():
+                    await asyncio.sleep(0.01)
+            [tea] = await live.remembered("ada")
+            assert (await live.correct("ada", tea.id, "I like coffee.")).text == "I like coffee."
+            assert await live.forget("ada") == {"sayings": 1 + 2}, "of both"
+
+    asyncio.run(lead())
 
 
 def test_where_nothing_can_be_shown_the_reason_is_told(tmp_path: Path) -> None:
@@ -325,3 +380,97 @@ def test_others_are_answered_while_a_memory_waits_without_awaiting_in_the_thread
     assert called == ["recall", "close"]
     assert threads == {"agentfw memories"}
     assert not any(thread.name == "agentfw memories" for thread in threading.enumerate())
+
+
+# -- what a live run goes on with --------------------------------------------------------------------------------------
+
+
+class Pupil(Mute):
+    def __init__(self) -> None:
+        self.learned: list[tuple[str, float]] = []
+
+    async def learn(self, episode: Episode, reward: float) -> None:
+        self.learned.append((episode.task.query, reward))
+
+    async def forget(self, user: str) -> dict[str, int]:
+        return {}
+
+
+def test_what_a_known_user_rated_and_nobody_forgot_is_learned_in_the_order_of_the_ends_also_again(
+    tmp_path: Path,
+) -> None:
+    first, later = Pupil(), Pupil()
+
+    async def rated(live: LiveRun, name: str, whose: str = "ada", **more: str) -> Session:
+        session = live.begin(name, whose)
+        await say(live, session, user("Hi."), user=whose)
+        session.feedback(1.0, **more)  # type: ignore[arg-type]
+        await live.keep(session)
+        return session
+
+    async def lead(live: LiveRun) -> None:
+        slow = await rated(live, "slow")
+        await live.conclude(await rated(live, "quick"))
+        await live.conclude(await rated(live, "of a metric", metric="solved"))
+        await live.conclude(await rated(live, "nobody's", ""))
+        await say(live, silent := live.begin("silent", "ada"), user("Hi."))
+        await live.conclude(silent)
+        forgotten = [await rated(live, name, "bob") for name in ("his", "his, too")]
+        await live.forget("bob")
+        await rated(live, "open")
+        for session in (*forgotten, await rated(live, "after", "bob"), slow):
+            await live.conclude(session)
+
+    async def lead_on(live: LiveRun) -> None:
+        assert live.begin("new", "ada").episode.task.index == 9, "no number comes twice"
+        for session in [*live.sessions.values()]:
+            await live.conclude(session)
+
+    folder = RunFolder.open(play(tmp_path, first, lead))
+    assert folder.state == "stopped", "a session goes on"
+    metrics = folder.path / "metrics.jsonl"  # without the last line, as after a kill: it is scored and learned again
+    metrics.write_bytes(b"".join(metrics.read_bytes().splitlines(keepends=True)[:-1]))
+    play(tmp_path, later, lead_on)
+
+    assert [name for name, _ in first.learned] == ["quick", "after", "slow"]
+    assert later.learned == [*first.learned, ("open", first.learned[0][1])]
+    assert folder.state == "done"
+    assert len({episode.id for episode in folder.episodes()}) == len([*folder.episodes()]) == 10
+
+
+def test_what_sessions_took_before_a_restart_counts_once_whether_they_have_ended_or_not(tmp_path: Path) -> None:
+    spec = parse_spec({"environment": "sessions", "policy": "paid", "budget": {"tokens": 25}})
+
+    async def lead(*names: str) -> None:
+        host = fresh_host(offering(policy={"paid": Paid}), builtins=True)
+        async with LiveRun.create(spec, host, tmp_path, again="newest") as live:
+            for name in names:
+                session = live.sessions.get(name) or live.begin(name)
+                await say(live, session, user(name), user="")
+                if name == "ended":
+                    await live.conclude(session)
+
+    asyncio.run(lead("ended", "open"))
+    asyncio.run(lead("open"))
+    with pytest.raises(BudgetSpentError, match="30 of 25"):
+        asyncio.run(lead("open"))
+
+
+def test_the_newest_run_of_the_same_policy_and_seed_goes_on_and_none_that_works(tmp_path: Path) -> None:
+    host = Host.load()
+
+    def continued(again: Literal["", "newest", "free"] = "newest", reply: str = "Fine.", **more: Any) -> RunFolder:
+        policy = {"name": "scripted", "settings": {"replies": [reply]}}
+        spec = parse_spec({"environment": "sessions", "policy": policy, **more})
+        return LiveRun.create(spec, host, tmp_path, again=again).folder
+
+    first, newer = continued(), continued("")
+    others = [continued(seed=8), continued(reply="No."), continued(policy="random"), continued(policy="rules")]
+    found = [continued(), continued(memories=["strategyhub"]), continued("free")]
+    newer.lock()
+    free = continued("free")
+    newer.unlock()
+
+    assert len({folder.id for folder in (first, newer, *others)}) == 6
+    assert [folder.id for folder in found] == [newer.id] * 3
+    assert free.id == first.id

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -122,6 +123,11 @@ class Noting(RewardModel):
         sure = [Score(episode.id, "sureness", 0.25, counts=False) for episode in group]
         return [*sure, *(Score(episode.id, "worth", 2.0) for episode in group)]
 
+    async def write_learned(self, folder: Path) -> bool:
+        folder.mkdir(parents=True)
+        shutil.copy(self.path, folder)
+        return True
+
 
 @pytest.fixture
 def host() -> Host:
@@ -229,6 +235,11 @@ def test_a_reward_model_gets_host_and_folder_and_what_does_not_count_is_seen(hos
         assert record["scored_by"] == {"worth": "noting"}
     assert summary.figures["sureness"].estimate == 0.25
     assert all("sureness" not in episode.outcome for episode in folder.episodes())
-    assert (folder.path / "noted.txt").read_text() == "2\n2\n"
+    learned, noted = folder.path / "rewards" / "noting" / "noted.txt", folder.path / "noted.txt"
+    assert learned.read_text() == noted.read_text() == "2\n2\n"
+    noted.unlink()
+    (folder.path / "summary.json").unlink()
+    asyncio.run(Run.open(folder, host).execute())
+    assert learned.read_text() == "2\n2\n", "a kill before the end changes nothing of it"
     assert isinstance(made, Noting)
     assert made.host is host

@@ -95,6 +95,7 @@ def test_a_run_that_was_resumed_with_another_version_says_so(agentfw: Agentfw, q
     file = only_run() / "run.json"
     file.write_text(file.read_text("utf-8").replace("agentfw-laboratory==1.0.0", "agentfw-laboratory==0.9"), "utf-8")
     (only_run() / "summary.json").unlink()
+    assert "agentfw-laboratory==0.9 and now comes from agentfw-" in agentfw("runs", "resume", "last").told(2)
     assert agentfw("runs", "resume", "last", "--with-changed").code == 0
 
     again = agentfw("reproduce", "last", "--json")

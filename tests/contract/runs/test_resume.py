@@ -38,8 +38,8 @@ class Judge(Varied):
     async def score(self, group):
         with open("judged.txt", "a") as file:
             file.write("judged\\n" * len(group))
-        usage = Usage(prompt=1000, cached=0, sampled=0, cost=1.0)
-        return [Score(one.id, "judge", 1.0, usage=usage) for one in group]
+        usage = Usage(prompt=500, cached=0, sampled=0, cost=0.5)
+        return [Score(one.id, part, 0.5, usage=usage) for one in group for part in ("taste", "style")]
 
 @hookimpl
 def agentfw_policies():

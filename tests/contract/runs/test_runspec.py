@@ -15,11 +15,13 @@ from agentfw.boundary.settings_input import parse_assignments, validate
 from agentfw.errors import SettingsError, UnknownNameError, UsageError
 from agentfw.interfaces import EventDriven, Interface, Polling, StepLoop, parse_interface
 from agentfw.runs import apply_assignments, parse_spec, read_spec
+from agentfw.runs.spec.start import with_choices
 from agentfw.runs.spec.weights import Progress, parse_schedule
 from agentfw.settings import Settings
 
 LEAST = {"environment": "inbox", "policy": "scripted"}
 FILES = {"name": "mcp", "alias": "files"}
+SMALL = {"name": "scripted", "alias": "small", "fallback": "small"}
 
 
 @pytest.mark.parametrize(
@@ -45,6 +47,9 @@ def test_a_training_plays_an_update_at_once(values: dict[str, Any], at_once: int
         ({"tools": [{"name": "skills", "alias": "mcp"}, "mcp"]}, "mcp: is listed twice"),
         ({"tools": [{"name": "mcp", "alias": "my files"}]}, '(got "my files")'),
         ({"interface": "polling:0"}, "can't poll every 0.0"),
+        ({"models": [SMALL]}, "the fallback of small is small, which is no other model of agentfw, small"),
+        ({"fallback": "big"}, "the fallback of the policy is big, which is no other model of agentfw"),
+        ({"optimizer": "grpo", "learner": "lora", "groups": "query", "samples": 1}, "groups of 1 users need tasks"),
         ({"environment": 3}, "spec.environment: must be a table"),
         ({"memories": 3}, "spec.memories: must be a list"),
     ],
@@ -94,6 +99,13 @@ def test_an_assignment_sets_one_thing_and_leaves_the_others(assignment: str, key
     assert {name: value for name, value in changed.items() if name != key} == {
         name: value for name, value in values.items() if name != key
     }
+
+
+def test_a_component_that_is_named_again_keeps_its_settings_and_another_one_has_none_of_them() -> None:
+    given = {"name": "scripted", "settings": {"tokens": 4}}
+    for name, kept in (("scripted", given), ("random", {"name": "random"})):
+        assert with_choices({"policy": given}, {"policy": name})["policy"] == kept
+        assert with_choices({"tools": [given]}, {"tools": [name]})["tools"] == [kept]
 
 
 def test_a_component_whose_name_has_dots_is_set_by_its_name() -> None:

@@ -185,10 +185,38 @@ def test_a_database_is_sent_whole_while_it_is_written(tmp_path: Path) -> None:
         mirror = Mirror(folder, f"file://{store}")
         mirror.send()
         connection.execute("INSERT INTO notes VALUES ('lunch')")  # this is in the log beside the file only
+        (folder / "notes.txt").write_text("lunch")
+        mirror.send()
+        (folder / "notes.txt").unlink()
         mirror.send()
 
+    assert [file.name for file in (store / "run").glob("*.txt")] == [], "what was deleted isn't kept elsewhere"
     with closing(sqlite3.connect(store / "run" / "memory.db")) as copy:
         assert copy.execute("SELECT text FROM notes").fetchall() == [("lunch",)]
+
+
+def test_what_was_fetched_is_brought_up_to_date_unless_somebody_has_worked_in_it(tmp_path: Path) -> None:
+    about = {"headline": "error", "episodes": 4, "updates": 0, "spec": {**SPEC, "interface": "event_driven"}}
+    about["spec"] |= {"environment": {"name": "inbox"}, "policy": {"name": "scripted"}, "memories": []}  # type: ignore[operator]
+    folder = RunFolder.create(tmp_path / "here", "inbox", about).path
+    mirror, address = Mirror(folder, f"file://{tmp_path}/store"), f"file://{tmp_path}/store/{folder.name}"
+    (tmp_path / "precious").write_text("of somebody else")
+    (folder / "notes.txt").symlink_to(tmp_path / "precious")
+    for name in ("lock", "summary.json.1.new", "failed.jsonl.torn"):
+        (folder / name).write_text("of this machine")
+    seen = []
+    for text in ("one", "one, two", "one, two, three"):
+        (folder / "turns.jsonl").write_text(text)
+        mirror.send()
+        there = find_run(tmp_path / "there", address).path
+        seen.append((there / "turns.jsonl").read_text())
+        if len(seen) == 2:
+            (there / "turns.jsonl").write_text("two, and mine")
+
+    assert seen == ["one", "one, two", "two, and mine"]
+    assert {file.name for file in (tmp_path / "store" / folder.name).iterdir()} == {
+        *("run.json", "turns.jsonl", "mirror.json")
+    }
 
 
 def test_names_that_lead_out_of_the_folder_are_refused(tmp_path: Path) -> None:
