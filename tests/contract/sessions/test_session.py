@@ -10,7 +10,7 @@ import pytest
 
 from agentfw import Episode, Generation, Memory, Message, Policy, Request, Session, Task
 from agentfw.errors import EndpointError, UsageError
-from agentfw.memory import Query, Recollection
+from agentfw.memory import Embedded, Query, Recollection
 from agentfw.request import Action, Sampling
 from agentfw.tool import FunctionTool, Tool
 from agentfw.turns.session import Reply, extended
@@ -190,6 +190,8 @@ def test_a_policy_that_only_calls_tools_of_the_memory_has_to_answer_in_the_end()
     assert 1 < memory.calls < 100
     assert policy.requests[-1].before is not None, "its tokens go on from those of the answer before"
     assert len(memory.begun) == 1
+    answers(session, [user("a"), reply.message, user("b")], user="eve")
+    assert [one.role for one in policy.requests[-1].messages] == ["user", "assistant", "user"], "it is ada's alone"
 
 
 def test_who_leads_a_session_may_call_its_tools_instead() -> None:
@@ -239,9 +241,9 @@ def goes_on_from(policy: Numbered) -> tuple[int, ...]:
     return () if before is None else before.token_ids
 
 
-def restored(session: Session, policy: Policy) -> Session:
+def restored(session: Session, policy: Policy, memories: Sequence[Memory] = ()) -> Session:
     """The session in a later process, from its record."""
-    later = Session(policy, session.episode.task)
+    later = Session(policy, session.episode.task, memories=memories)
     later.restore(Episode.from_record(json.loads(json.dumps(session.episode.to_record()))))
     return later
 
@@ -341,3 +343,51 @@ def test_a_conversation_keeps_what_was_recalled_for_it_also_if_it_was_nothing(be
     assert goes_on.before.token_ids == first.turn.token_ids
     assert "coffee" not in goes_on.messages[0].content
     assert "coffee" in new.messages[0].content, "a new conversation is told what is known now"
+
+
+class Topics(Memory):
+    """Knows a line of each topic, and that texts of different topics are far apart."""
+
+    def __init__(self, *topics: str) -> None:
+        self.topics, self.asked = list(topics), list[str]()
+
+    async def recall(self, query: Query) -> Sequence[Recollection]:
+        self.asked.append(query.text)
+        return [Recollection(f"Ada likes {topic}.") for topic in self.topics if topic in query.text]
+
+    async def embed(self, texts: Sequence[str]) -> Embedded:
+        return Embedded("topics", [[float(topic in text) for topic in ("tea", "tests", "Hello")] for text in texts])
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_what_is_recalled_later_is_told_once_and_to_its_user_alone_until_it_is_forgotten(restarts: bool) -> None:
+    memory, policy = Topics("tea", "tests"), Numbered(1, "Yes.")
+    session = Session(policy, Task(0, seed=7, user="ada"), memories=[memory])
+
+    def shown(*texts: str, name: str = "ada") -> list[str]:
+        """What the policy is shown of a conversation in which it always said yes."""
+        nonlocal session
+        session = restored(session, policy, [memory]) if restarts else session
+        talk = [one for text in texts for one in (user(text), Message("assistant", "Yes."))]
+        asyncio.run(session.answer(talk[:-1], user=name))
+        return [message.content for message in policy.requests[-1].messages]
+
+    later = "Run the tests.\n\nYou remember:\n- Ada likes tests."
+    assert shown("Hello") == ["Hello"]
+    for _ in range(2):
+        assert shown("Hello", "Run the tests.") == ["Hello", "Yes.", later]
+    assert shown("Hello", "Run the tests.", "More tests") == ["Hello", "Yes.", later, "Yes.", "More tests"]
+    assert memory.asked == ["Hello", "Run the tests."], "once for each subject"
+    assert shown("Hello", "Run the tests.", "And tea?")[-1] == "And tea?\n\nYou remember:\n- Ada likes tea."
+    assert shown("Hello", "Run the tests.", "And tea?", "Hello tests")[-1] == "Hello tests", "no line twice"
+    plain = ["Hello", "Yes.", "Run the tests.", "Yes.", "More"]
+    for name in ("", "eve"):
+        assert shown("Hello", "Run the tests.", "More", name=name) == plain
+        assert goes_on_from(policy) == (), "nor in the tokens of an answer to it"
+    memory.topics.clear()
+    session.forget_recalled()
+    assert shown("Hello", "Run the tests.", "More") == plain
+    said = [event.data["message"] for event in session.episode.events if event.name == "said"]
+    assert [session.episode.messages[place].content for place in said] == [
+        *("Hello", "Run the tests.", "More tests", "And tea?", "Hello tests", "More")
+    ], "each is heard once"
