@@ -78,7 +78,7 @@ def test_an_answer_that_comes_back_unchanged_brings_its_tokens() -> None:
 
 def test_calls_are_told_apart_from_the_text_and_come_back_as_they_were() -> None:
     session, policy = begun()
-    [reply] = answers(session, [user("a")], actions=[LOOK])
+    [reply] = answers(session, [user("a")], actions=[LOOK], stop=["look"])
     told = Message("assistant", reply.text, reply.calls)
 
     answers(session, [user("a"), told, Message("tool", "nothing", answers=reply.calls[0].id)], actions=[LOOK])
@@ -86,6 +86,7 @@ def test_calls_are_told_apart_from_the_text_and_come_back_as_they_were() -> None
     assert (reply.text, reply.finish, [call.name for call in reply.calls]) == ("So.\n", "calls", ["look"])
     assert policy.requests[1].before is not None
     assert session.episode.messages[1].content == 'So.\n<tool_call>{"name": "look"}</tool_call>'
+    assert policy.requests[0].stop == (), "a stop sequence would cut the arguments"
 
 
 def test_a_session_goes_on_from_its_record() -> None:
@@ -103,6 +104,7 @@ def test_a_session_goes_on_from_its_record() -> None:
     whole.turns[0].ended = 60.0
     later.restore(whole)
     assert later.now >= 60.0
+    assert later.news().messages == [], "what is on disk isn't written again"
     answers(later, [user("a"), first.message, user("b")])
 
     assert policy.requests[0].before is not None
@@ -137,6 +139,10 @@ def test_memories_are_asked_once_a_conversation_and_only_for_the_user_that_is_na
     assert shown[0][0] == shown[1][0] == "Be brief.\n\nYou remember:\n- note for ada"
     assert shown[2] == shown[3] == ["a"]
     assert policy.requests[1].before is not None
+    alone, policy = begun(memories=[Notes("note")], sole_user=True)
+    answers(alone, [user("a")])
+    answers(alone, [user("a")], user="eve")
+    assert ["note" in request.messages[0].content for request in policy.requests] == [True, False]
 
 
 def test_what_can_not_be_done_is_an_error_and_the_session_goes_on() -> None:
@@ -144,20 +150,29 @@ def test_what_can_not_be_done_is_an_error_and_the_session_goes_on() -> None:
     with pytest.raises(EndpointError):
         answers(session, [user("fail")])
     failed = session.failure
-    answers(session, [user("a")], [user("b")])
+
+    async def at_once() -> list[Reply | BaseException]:
+        asked = (session.answer([user(text)]) for text in "abc")
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    came = asyncio.run(at_once())
 
     assert isinstance(failed, EndpointError)
     assert session.failure is None
+    assert [type(one) for one in came] == [Reply, Reply, UsageError], "answers on their way are turns, too"
     for wrong in ([user("c")], []):
         with pytest.raises(UsageError):
             answers(session, wrong)
-    with pytest.raises(UsageError, match="no turn 9"):
-        session.feedback(1.0, turn=9)
+    with pytest.raises(UsageError, match="no turn 2"):
+        session.feedback(1.0, turn=2)
     session.end()
+    assert session.end("later").finish == "ended"
     with pytest.raises(UsageError, match="ended"):
         answers(session, [user("a")])
     with pytest.raises(UsageError, match="ended"):
         session.feedback(1.0)
+    with pytest.raises(UsageError, match="ended"):
+        session.remember("Tea.")
 
 
 class Counter(Notes):
@@ -189,9 +204,20 @@ def test_a_policy_that_only_calls_tools_of_the_memory_has_to_answer_in_the_end()
     assert not reply.calls
     assert 1 < memory.calls < 100
     assert policy.requests[-1].before is not None, "its tokens go on from those of the answer before"
-    assert len(memory.begun) == 1
+    answers(session, [user("a"), reply.message, user("b")], user="ada")
+    assert [one.role for one in policy.requests[-1].messages].count("tool") == memory.calls
     answers(session, [user("a"), reply.message, user("b")], user="eve")
     assert [one.role for one in policy.requests[-1].messages] == ["user", "assistant", "user"], "it is ada's alone"
+    answers(session, [user("c")], user="ada", schema={"type": "object"})
+    assert not policy.requests[-1].actions
+    later = restored(session, policy, memories=[memory])
+    answers(later, [user("b")], user="ada")
+    assert len(memory.begun) == 1, "also after a restart"
+    short, _ = begun(memories=[memory], max_turns=3)
+    with pytest.raises(UsageError, match="3 turns"):
+        answers(short, [user("a")], user="ada")
+    with pytest.raises(UsageError, match="a tool look, too"):
+        answers(session, [user("a")], user="ada", actions=[LOOK])
 
 
 def test_who_leads_a_session_may_call_its_tools_instead() -> None:
@@ -325,6 +351,7 @@ def test_an_answer_that_breaks_off_is_written_before_anybody_is_told() -> None:
     [cut] = [event.data for news in written for event in news.events if event.name == "cut_off"]
     assert (cut["text"], cut["why"], cut["shown"]) == ("It begins ", "gone", [0])
     assert before == [user("Go on")], "the question is written before the policy is asked"
+    assert session.unfinished == []
 
 
 @pytest.mark.parametrize("before", [(), ("She likes tea.",)])
