@@ -129,6 +129,28 @@ def test_an_allow_list_lets_nothing_else_in(make_plugin: MakePlugin, site: Path)
     assert '"agentfw-noisy==1.0.0"' in caught.value.fix
 
 
+def test_a_projects_allow_list_and_index_are_in_the_place_of_the_users_and_what_either_disables_stays_out(
+    make_plugin: MakePlugin,
+) -> None:
+    for name in ("dice", "tea", "noisy", "old"):
+        make_plugin(f"agentfw-{name}", tool(name), name=name)
+    pins = (Pin("agentfw-dice", "1.0.0"), Pin("agentfw-tea", "1.0.0"), Pin("agentfw-old", "2.0.0"))
+    own = project(*pins)._replace(package_index="https://project.example")
+    theirs = ProjectFile(Path("/u/agentfw.toml"), (Pin("agentfw-noisy", "1.0.0"),), disabled=("tea",))
+    theirs = theirs._replace(package_index="https://user.example")
+
+    host = Host.load(HostOptions(project=own, user=theirs))
+
+    assert [offer.component.name for offer in host.components()] == ["dice"]
+    with pytest.raises(PluginError, match="is disabled by /u/"):
+        host.select_distribution("agentfw-tea")
+    with pytest.raises(PluginError, match=r"isn't the version 2\.0\.0 that /somewhere/") as caught:
+        host.select_distribution("agentfw-old")
+    assert 'pip install --index-url https://project.example "agentfw-old==2.0.0"' in caught.value.fix
+    assert "agentfw-old" in "".join(host.notes), "a pin that isn't kept is a problem; what isn't listed is none"
+    assert "agentfw-noisy" not in "".join(host.notes)
+
+
 def test_the_agentfw_toml_of_the_current_folder_holds_for_programs_too(
     make_plugin: MakePlugin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -324,6 +346,10 @@ def test_it_is_installed_from_the_sources_that_are_there(make_plugin: MakePlugin
     (site / "agentfw_shop-1.0.0.dist-info" / "direct_url.json").write_text(json.dumps(origin))
 
     assert missing("teahouse").fix == f"pip install '{tea}'"
+    # The index that one distribution ships is nothing to what another one names.
+    depot = "[agentfw.defaults]\ndepot = {package}\n"
+    index = '[plugins]\npackage_index = "https://depot.example"\n'
+    make_plugin("agentfw-depot", entry_points=depot, files={"agentfw.toml": index})
 
     (tea / "pyproject.toml").unlink()
     assert missing("teahouse").fix == ELSEWHERE

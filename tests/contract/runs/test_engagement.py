@@ -13,7 +13,7 @@ from offering import offering
 from planned_worlds import INTERFACES, Planned, Rule, Ruled, do, kinds, play
 
 from agentfw import Decision, Engagement, Environment, Generation, Policy, Run, World, action
-from agentfw.episode import Intervention, Observation, Task
+from agentfw.episode import Intervention, Observation, Task, Turn
 from agentfw.errors import PluginError, TimelineError
 from agentfw.interfaces import EventDriven, Interface, Polling, Reflex, StepLoop
 from agentfw.request import InFlight
@@ -137,7 +137,10 @@ def test_an_agent_may_finish_its_thought_first() -> None:
     assert episode.turns[0].finish == "stop"
 
 
-@pytest.mark.parametrize(("interface", "shown"), [(StepLoop(), 7), (Polling(3), 6), (EventDriven(), 4), (Reflex(), 4)])
+WHEN_SHOWN = [(StepLoop(), 7), (Polling(3), 6), (Polling(2), 4), (EventDriven(), 4), (Reflex(), 4)]
+
+
+@pytest.mark.parametrize(("interface", "shown"), WHEN_SHOWN)
 def test_when_news_reaches_an_agent_that_thinks_is_the_interface(interface: Interface, shown: float) -> None:
     agent = Ruled(lambda moment: do(takes=7) if moment.now == 0 else do())
     episode = play(Planned((4, "a")), agent, interface)
@@ -377,6 +380,23 @@ def test_a_thought_that_the_horizon_cuts_is_cut_where_it_is() -> None:
     episode = play(Planned((50, "a")), Ruled(lambda moment: thinking(10, 1.0, "slow")), horizon=4)
     assert (episode.turns[0].finish, episode.turns[0].count, episode.turns[0].ended) == ("interrupted", 4, 4)
     assert not kinds(episode, "intervention")
+
+
+def test_nothing_happens_and_nothing_is_noted_once_the_world_is_over() -> None:
+    class Door(Planned):
+        @action
+        def close(self) -> None:
+            """Close it for good."""
+            self.world.finish(score=1.0)
+            self.world.observe("slam")
+
+        def turned(self, turn: Turn) -> None:
+            raise AssertionError("nobody has a turn any more")
+
+    agent = with_tools(lambda moment: do("close", "quick", "slow"), quick)
+    episode = play(Door((3, "a")), agent)
+    assert [(event.kind, event.name) for event in episode.events] == [("seen", ""), ("intervention", "close")]
+    assert (agent.sets(), episode.outcome) == ([(0, [])], {"score": 1.0})
 
 
 def test_a_world_that_is_over_before_it_began_asks_nobody() -> None:

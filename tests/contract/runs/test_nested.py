@@ -45,6 +45,9 @@ class Grid(Environment):
         self.world.utility(1.0, "arrived")
         self.world.observe("arrived", {"at": to})
 
+    def profile(self) -> dict[str, str]:
+        return {"about": "has six legs"}
+
     @action
     def rest(self) -> None:
         """Stop for good."""
@@ -75,6 +78,7 @@ def test_a_planner_over_a_navigator() -> None:
     assert planner.sets() == [(0, []), (4, ["call"]), (6, ["legs.report"]), (15, ["legs.report"])]
     assert navigator.sets() == [(0, []), (0, ["command"]), (6, ["arrived"]), (6, ["command"]), (15, ["arrived"])]
     assert (episode.finish, episode.outcome, episode.utility) == ("finished", {"calls": 1.0}, 2.0)
+    assert episode.profile == {}, "what is known of a module is nothing that is known of the user"
     # Every event and turn says whose it is.
     assert {(event.seat, event.kind, event.name) for event in episode.events} >= {
         ("", "intervention", "legs.command"),
@@ -123,6 +127,7 @@ def test_a_module_that_has_ended_does_not_keep_the_clock_going() -> None:
         def begin(self, world: World, task: Task) -> None:
             self.world = world
             world.at(5, world.finish)
+            world.at(6, lambda: world.utility(9.0, "after its end"))
             world.work("spring", 1000)
             self.tick()
 
@@ -185,6 +190,7 @@ class Counting(Environment):
 
     def turned(self, turn: Turn) -> None:
         self.seen.append((self.done, self.world.now))
+        turn.text = "the record is not the world's"
         if len(self.seen) == 3:
             self.world.finish()
         else:
@@ -196,4 +202,4 @@ def test_a_world_hears_of_a_turn_after_its_effects(around: Callable[[Environment
     world = Counting()
     episode = play(around(world), Ruled(lambda moment: do("knock", "knock", takes=0.5)))
     assert world.seen == [(2, 0.5), (4, 2.0), (6, 3.5)]
-    assert (episode.finish, len(episode.turns)) == ("finished", 3)
+    assert (episode.finish, [turn.text for turn in episode.turns]) == ("finished", [""] * 3)
