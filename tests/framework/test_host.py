@@ -259,6 +259,7 @@ def test_a_pin_names_one_exact_version(tmp_path: Path, pin: str) -> None:
     [
         ('[plugins]\nallow = "dice==1.0"', "must be"),
         ('default = ""', "must be"),
+        ('[plugins]\npackage_index = "https://ada:pw@example.org/simple"', "without a password"),
         ('defualt = "x"\n', 'defualt: no such key; did you mean "default"?'),
         ("[plugins]\nalow = []\n", 'plugins.alow: no such key; did you mean "plugins.allow"?'),
         ('[plugins]\nallow = []\nruns = "here"\n', 'plugins.runs: no such key; write "runs" above [plugins]'),

@@ -42,20 +42,23 @@ def test_an_intervention_set_is_empty_or_one_or_several() -> None:
 def test_work_that_follows_at_once_never_leaves_the_step_loop_a_gap() -> None:
     class Chain(Planned):
         def begin(self, world: World, task: Task) -> None:
-            self.world = world
+            self.world, self.says = world, not self.plan
             world.at(1, lambda: self.link(3))
 
         def link(self, left: int) -> None:
             self.world.work("link", 2, lambda work: self.linked(left))
 
         def linked(self, left: int) -> None:
-            self.world.observe(f"link {left}")
+            if self.says:
+                self.world.observe(f"link {left}")
             if left > 1:
                 self.link(left - 1)
 
-    loop, events = Ruled(), Ruled()
+    loop, events, silent = Ruled(), Ruled(), Ruled()
     play(Chain(), loop, StepLoop())
     play(Chain(), events, EventDriven())
+    play(Chain((0, "says nothing")), silent, EventDriven())
+    assert silent.sets() == [(0, []), (7, [])]
     assert loop.sets() == [(0, []), (7, ["link 3", "link 2", "link 1"])]
     assert events.sets() == [(0, []), (3, ["link 3"]), (5, ["link 2"]), (7, ["link 1"])]
 
@@ -143,9 +146,10 @@ WHEN_SHOWN = [(StepLoop(), 7), (Polling(3), 6), (Polling(2), 4), (EventDriven(),
 @pytest.mark.parametrize(("interface", "shown"), WHEN_SHOWN)
 def test_when_news_reaches_an_agent_that_thinks_is_the_interface(interface: Interface, shown: float) -> None:
     agent = Ruled(lambda moment: do(takes=7) if moment.now == 0 else do())
-    episode = play(Planned((4, "a")), agent, interface)
+    episode = play(Planned((4, "a"), (9, "b")), agent, interface)
     assert agent.sets()[1] == (shown, ["a"])
     assert episode.turns[0].finish == ("stop" if shown == 7 else "interrupted")
+    assert [moment.interrupted is not None for moment in agent.moments] == [False, shown < 7, False]
 
 
 def test_a_thought_that_lands_with_the_news_has_landed() -> None:

@@ -175,6 +175,17 @@ def test_what_no_module_can_do_is_refused(name: str) -> None:
     assert planner.sets()[1] == (0, ["refused"])
 
 
+def test_two_modules_of_one_kind_draw_numbers_of_their_own() -> None:
+    class Die(Environment):
+        def begin(self, world: World, task: Task) -> None:
+            world.observe("cast", {"number": world.random("die").random(), "seed": world.seeds.integer("die")})
+
+    episode = play(Composed(Town(), {"one": Die(), "two": Die()}), Ruled())
+    one, two = (event.data for event in episode.events if event.name.endswith(".cast"))
+    assert one["number"] != two["number"]
+    assert one["seed"] != two["seed"]
+
+
 class Counting(Environment):
     """Count what has been done at the end of each turn, and go on for three."""
 
