@@ -18,7 +18,7 @@ import agentfw_memory
 import agentfw_rewardmodels
 from agentfw.errors import PluginError, SettingsError, UnknownNameError
 from agentfw.host import Host, HostOptions
-from agentfw.host.project import Pin, ProjectFile, read_project
+from agentfw.host.project import Pin, ProjectFile, read_project, runs_directory
 
 MakePlugin = Callable[..., str]
 
@@ -269,6 +269,27 @@ def test_a_pin_names_one_exact_version(tmp_path: Path, pin: str) -> None:
 )
 def test_what_is_wrong_is_told(tmp_path: Path, text: str | bytes, words: str) -> None:
     assert words in complaint(tmp_path, text)
+
+
+def test_runs_are_where_the_nearest_project_says_or_the_user_or_else_beside_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    below = tmp_path / "project" / "below"
+    below.mkdir(parents=True)
+    monkeypatch.chdir(below)
+    write(tmp_path, 'runs = "far"\n')
+    found = []
+    for folder, text in (
+        (tmp_path / "project", ""),
+        (tmp_path / "config" / "agentfw", 'runs = "mine"\n'),
+        (tmp_path / "project", 'runs = "ours"\n'),
+    ):
+        write(folder, text)
+        found.append(runs_directory(None).relative_to(tmp_path).as_posix())
+
+    assert found == ["project/runs", "config/agentfw/mine", "project/ours"]
+    assert runs_directory("typed") == below / "typed"
 
 
 # -- what an error says to install -------------------------------------------------------------------------------------

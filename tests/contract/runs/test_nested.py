@@ -18,6 +18,13 @@ class Town(Environment):
     """Somebody calls at four; at thirty it is over."""
 
     headline = "calls"
+    lower_is_better = True
+
+    def profile(self) -> dict[str, str]:
+        return {"about": "lives in a town"}
+
+    def outcome(self) -> dict[str, float]:
+        return {"calls": 0.0}
 
     def begin(self, world: World, task: Task) -> None:
         self.world = world
@@ -78,7 +85,7 @@ def test_a_planner_over_a_navigator() -> None:
     assert planner.sets() == [(0, []), (4, ["call"]), (6, ["legs.report"]), (15, ["legs.report"])]
     assert navigator.sets() == [(0, []), (0, ["command"]), (6, ["arrived"]), (6, ["command"]), (15, ["arrived"])]
     assert (episode.finish, episode.outcome, episode.utility) == ("finished", {"calls": 1.0}, 2.0)
-    assert episode.profile == {}, "what is known of a module is nothing that is known of the user"
+    assert episode.profile == {"about": "lives in a town"}, "nothing of a module is known of the user"
     # Every event and turn says whose it is.
     assert {(event.seat, event.kind, event.name) for event in episode.events} >= {
         ("", "intervention", "legs.command"),
@@ -164,7 +171,8 @@ def test_reflexes_reach_the_module_that_has_them() -> None:
 
 def test_a_composed_world_is_its_own_world_to_the_outside() -> None:
     world = Composed(Town(), {"legs": Nested(Grid(), Ruled())})
-    assert (world.headline, world.lower_is_better, world.tasks(1, 0, "test")) == ("calls", False, [Task(0, 99)])
+    assert (world.headline, world.lower_is_better, world.tasks(1, 0, "test")) == ("calls", True, [Task(0, 99)])
+    assert world.outcome() == {"calls": 0.0}
     assert [one.name for one in world.brief().actions] == ["legs.command"]
 
 

@@ -132,6 +132,7 @@ def test_an_answer_that_was_broken_off_stays_as_far_as_it_had_come() -> None:
     # The call that it would have made was never out: nobody waits for its answer.
     assert episode.utility == 0
     assert (episode.turns[0].text, episode.turns[0].count, episode.turns[0].finish) == ("Dear", 4, "interrupted")
+    assert (episode.turns[0].calls, episode.turns[0].said) == ((), None)
     assert policy.requests[1].before is not None
     assert policy.requests[1].before.text == "Dear", "its tokens go on from those that were out"
     assert read(early.requests[1])[1:] == [("user", "[0]"), ("user", "[0.5]\nmail number=0")]
@@ -140,8 +141,9 @@ def test_an_answer_that_was_broken_off_stays_as_far_as_it_had_come() -> None:
 
 def test_a_window_shows_the_last_turns_and_no_answer_without_its_call() -> None:
     policy = Scripted(*['{"name": "reply", "arguments": {"number": 0}}'] * 9)
-    play(policy, Desk(1, 2, 3, 4), window=2)
-    for request in policy.requests:
+    episode = play(policy, Desk(1, 2, 3, 4), window=2)
+    for turn, request in zip(episode.turns, policy.requests, strict=True):
+        assert [episode.messages[place] for place in turn.shown] == list(request.messages)
         roles = [message.role for message in request.messages]
         assert roles[0] == "system"
         assert roles[1] == "user"
@@ -234,7 +236,7 @@ def test_what_the_memories_recall_is_told_before_the_news_and_the_record_says_wh
 
     assert read(policy.requests[1])[-1] == ("user", "[3]\nYou remember:\n- Ada is in a hurry\nmail number=0")
     assert (notes.queries[1].text, notes.queries[1].now, notes.queries[1].limit) == ("mail number=0", 3, 2)
-    assert notes.begun == ["00000-0"]
+    assert (notes.begun, notes.met) == (["00000-0"], [])
     found = [event for event in episode.events if event.kind == "memory"]
     assert [(event.time, event.name, event.data) for event in found] == [
         (3, "recalled", {"text": "Ada is in a hurry", "score": 0.5, "why": {"since": "march"}})

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from agentfw import Episode, Generation, Memory, Message, Policy, Request, Session, Task
+from agentfw.episode import Call
 from agentfw.errors import EndpointError, UsageError
 from agentfw.memory import Embedded, Query, Recollection
 from agentfw.request import Action, Sampling
@@ -89,6 +90,21 @@ def test_calls_are_told_apart_from_the_text_and_come_back_as_they_were() -> None
     assert policy.requests[0].stop == (), "a stop sequence would cut the arguments"
 
 
+def test_calls_of_which_only_some_have_ids_get_ids_of_their_own_and_a_text_ends_at_the_first_stop() -> None:
+    class Two(Policy):
+        async def generate(self, request: Request) -> Generation:
+            return Generation(
+                "One. Two. Three.", calls=(Call("look", {}, "x"), Call("look"))[: len(request.actions) * 2]
+            )
+
+    session = Session(Two(), Task(0, seed=7))
+    [calling] = answers(session, [user("a")], actions=[LOOK])
+    [telling] = answers(session, [user("b")], stop=["Three", "Two"])
+
+    assert len({call.id for call in calling.calls} - {""}) == 2
+    assert telling.text == "One. "
+
+
 def test_a_session_goes_on_from_its_record() -> None:
     session = Session(Counting(), Task(0, seed=7, user="ada", query="tea"))
     parts = []
@@ -111,6 +127,8 @@ def test_a_session_goes_on_from_its_record() -> None:
     assert policy.requests[0].before.token_ids == (101,)
     assert [turn.index for turn in later.episode.turns] == [0, 1]
     assert later.name == "tea"
+    answers(later, [user("c")], actions=[LOOK])
+    assert later.episode.actions == {"": [{"name": "look", "description": "Look", "parameters": LOOK.parameters}]}
 
 
 def test_who_leads_the_session_chooses_the_sampling_unless_the_run_does() -> None:
