@@ -372,24 +372,6 @@ def test_an_answer_that_breaks_off_is_written_before_anybody_is_told() -> None:
     assert session.unfinished == []
 
 
-@pytest.mark.parametrize("before", [(), ("She likes tea.",)])
-def test_a_conversation_keeps_what_was_recalled_for_it_also_if_it_was_nothing(before: tuple[str, ...]) -> None:
-    policy = Numbered(1, "Yes.")
-    session = Session(policy, Task(0, seed=7, user="ada"), memories=[Notes(*before)])
-    first = asyncio.run(session.answer([user("Tea?")], user="ada"))
-    later = Session(policy, session.episode.task, memories=[Notes("She has learned to like coffee.")])
-    later.restore(Episode.from_record(session.episode.to_record()))
-
-    asyncio.run(later.answer([user("Tea?"), first.message, user("Green?")], user="ada"))
-    asyncio.run(later.answer([user("And now?")], user="ada"))
-
-    goes_on, new = policy.requests[1:]
-    assert goes_on.before is not None
-    assert goes_on.before.token_ids == first.turn.token_ids
-    assert "coffee" not in goes_on.messages[0].content
-    assert "coffee" in new.messages[0].content, "a new conversation is told what is known now"
-
-
 class Topics(Memory):
     """Knows a line of each topic, and that texts of different topics are far apart."""
 
@@ -429,10 +411,18 @@ def test_what_is_recalled_later_is_told_once_and_to_its_user_alone_until_it_is_f
     for name in ("", "eve"):
         assert shown("Hello", "Run the tests.", "More", name=name) == plain
         assert goes_on_from(policy) == (), "nor in the tokens of an answer to it"
+    first = ["You remember:\n- Ada likes tea.", "Which tea?"]
+    assert shown("Which tea?") == first
+    memory.topics.append("Which")
+    assert shown("Which tea?", "Green?") == [*first, "Yes.", "Green?"]
+    assert goes_on_from(policy) == session.episode.turns[-2].token_ids
+    assert "likes Which" in shown("Which one?")[0], "a new conversation is told what is known now"
     memory.topics.clear()
     session.forget_recalled()
     assert shown("Hello", "Run the tests.", "More") == plain
+    assert shown("Which tea?", "Green?") == ["Which tea?", "Yes.", "Green?"]
     said = [event.data["message"] for event in session.episode.events if event.name == "said"]
     assert [session.episode.messages[place].content for place in said] == [
-        *("Hello", "Run the tests.", "More tests", "And tea?", "Hello tests", "More")
-    ], "each is heard once"
+        *("Hello", "Run the tests.", "More tests", "And tea?", "Hello tests"),
+        *("Which tea?", "Green?", "Which one?", "More", "Green?"),
+    ], "each is heard once, or again after a forgetting"
