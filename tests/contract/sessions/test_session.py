@@ -12,7 +12,7 @@ from agentfw import Episode, Generation, Memory, Message, Policy, Request, Sessi
 from agentfw.episode import Call
 from agentfw.errors import EndpointError, UsageError
 from agentfw.memory import Embedded, Query, Recollection
-from agentfw.request import Action, Sampling
+from agentfw.request import Action, Forwarded, Passed, Sampling
 from agentfw.tool import FunctionTool, Tool
 from agentfw.turns.session import Reply, extended
 
@@ -274,6 +274,9 @@ class Numbered(Policy):
         number = self.mark * 100 + len(self.requests)
         return Generation(self.text, prompt_ids=(self.mark * 100,), token_ids=(number,), logprobs=(-1.0,))
 
+    async def forward(self, request: Request, forwarded: Forwarded) -> Passed:
+        return Passed((Generation(forwarded.recalled),))
+
 
 def answer(session: Session, messages: Sequence[Message], policy: Policy, model: str) -> Reply:
     return asyncio.run(session.answer(messages, policy=policy, model=model))
@@ -417,6 +420,9 @@ def test_what_is_recalled_later_is_told_once_and_to_its_user_alone_until_it_is_f
     assert shown("Which tea?", "Green?") == [*first, "Yes.", "Green?"]
     assert goes_on_from(policy) == session.episode.turns[-2].token_ids
     assert "likes Which" in shown("Which one?")[0], "a new conversation is told what is known now"
+    for name, told in (("ada", first[0]), ("eve", ""), ("", "")):
+        passed = session.answer([user("Which tea?")], user=name, forwarded=Forwarded({}))
+        assert asyncio.run(passed).turn.text == told
     memory.topics.clear()
     session.forget_recalled()
     assert shown("Hello", "Run the tests.", "More") == plain

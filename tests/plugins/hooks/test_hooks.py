@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pty
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,11 +19,16 @@ from command_line import Agentfw
 from serving_gateways import CLIENT
 from waiting import until
 
+from agentfw import Request, Task
+from agentfw.episode import Usage
+from agentfw.errors import BudgetSpentError
 from agentfw.hookspecs import hookimpl
 from agentfw.runs import RunFolder, list_runs, read_sessions
 from agentfw.testing import fresh_host
 from agentfw_plugins.gateway.keys import KeyFile
 from agentfw_plugins.gateway.live import Limits
+from agentfw_plugins.hooks.budget import Budget, BudgetSettings
+from agentfw_plugins.hooks.ledger import Ledger
 from agentfw_plugins.hooks.redact import Redact, RedactSettings
 
 from ..gateway.upstream import passing
@@ -175,6 +182,52 @@ def test_a_price_that_nobody_knows_is_an_error_before_anything_is_asked(tmp_path
 
 def _set(assignment: str) -> tuple[str, str]:
     return "--set", f"hook.budget.{assignment}"
+
+
+def test_a_limit_holds_for_its_month_user_key_and_book_and_an_own_one_in_the_place_of_the_general(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = {"phone": {"day_tokens": 100}, "tea": {"tokens": 0}}
+    own = {"users": {"guest": {"tokens": 30}, "bob": {"tokens": 1000}}, "keys": keys}
+    hook = Budget(BudgetSettings.model_validate({"month": {"user_tokens": 100}, **own}))
+    usage = Usage(prompt=40, cached=0, sampled=10, cost=0.5)
+
+    def answered(day: str, user: str, session: str = "tea", environment: str = "sessions") -> bool:
+        """Whether a request of this day is answered, with fifty tokens."""
+        for module in ("budget", "ledger"):
+            monkeypatch.setattr(f"agentfw_plugins.hooks.{module}.today", lambda: day)
+        spec = SimpleNamespace(environment=SimpleNamespace(name=environment))
+        run = SimpleNamespace(id="r", spec=spec, folder=SimpleNamespace(path=tmp_path / "r"))
+        hook.agentfw_run_started(run)
+        request = Request((), task=Task(0, 7, user, query=session))
+
+        async def ask() -> bool:
+            try:
+                await hook.agentfw_request(run, request, "m", lambda: usage)
+            except BudgetSpentError:
+                return False
+            hook.agentfw_answered(run, request, "m", usage, True)
+            return True
+
+        return asyncio.run(ask())
+
+    def answers(user: str, *days: str, session: str = "tea") -> list[bool]:
+        return [answered(day, user, session) for day in days]
+
+    october, november, last, december = "2026-10-31", "2026-11-01", "2026-11-30", "2026-12-01"
+    assert answers("ada", october, october, october) == [True, True, False]
+    assert answers("ada", november, last, last, december) == [True, True, False, True]
+    assert answers("guest", october, november) == [True, False]
+    assert answers("bob", october, october, october) == [True] * 3
+    assert answers("dan", november, november, november, session="phone:tea") == [True, True, False]
+    assert answers("eve", november, last, session="phone:tea") == [False, True]
+    assert answered(last, "ada", environment="inbox"), "what gateways answered is nothing to a run"
+    ledger = Ledger(tmp_path / "usage.db")
+    assert [(row.name, row.requests) for row in ledger.report("day")] == [
+        *((october, 6), (november, 3), (last, 3), (december, 1))
+    ]
+    assert [(row.name, row.money) for row in ledger.report("user", since=last)] == [("ada", 1.5), ("eve", 0.5)]
+    assert [row.tokens for row in ledger.report("key", key="")] == [500]
 
 
 SECRETS = [
