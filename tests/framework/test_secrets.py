@@ -36,6 +36,7 @@ def base64_of(text: str) -> str:
 
 FORMS: dict[str, Callable[[str], str]] = {
     "plain": str,
+    "a part of a host's name": str.lower,
     "path": quote,
     "form": quote_plus,
     "url twice": lambda key: quote(quote(key, safe=""), safe=""),

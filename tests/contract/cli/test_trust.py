@@ -85,15 +85,6 @@ def test_what_a_spec_may_not_say_by_itself(agentfw: Agentfw, tmp_path: Path) -> 
     assert "nobody has allowed spec.toml" in agentfw("run", "--spec", "spec.toml").told(2)
 
 
-def test_a_spec_of_names_and_numbers_needs_no_permission(agentfw: Agentfw, tmp_path: Path) -> None:
-    (tmp_path / "spec.toml").write_text(
-        'environment = { name = "inbox", settings = { rate = 0.5 } }\npolicy = "random"\nepisodes = 1\n'
-        'interface = "polling:5"\nrewards = [{ name = "format", weight = "round:0.5->0" }]\n'
-    )
-
-    assert agentfw("run", "--spec", "spec.toml").code == 0
-
-
 @pytest.mark.slow
 def test_a_run_may_be_resumed_by_who_typed_it_and_calls_nothing_of_others_before_it_is_allowed(
     agentfw: Agentfw, spy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

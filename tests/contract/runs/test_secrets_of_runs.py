@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from base64 import b64encode
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
@@ -14,9 +13,7 @@ from command_line import Agentfw, Answer
 KEY = "Hunter2/Swordfish+and=Chips>>>???"
 FORMS = {
     "plain": KEY,
-    "lower": KEY.lower(),
     "nested address": quote(quote(KEY, safe=""), safe=""),
-    "basic": b64encode(f"ana:{KEY}".encode()).decode(),
 }
 """Some of those that are found; tests of secrets by themselves have all of them."""
 
