@@ -19,11 +19,11 @@ from command_line import Agentfw
 from serving_gateways import CLIENT
 from waiting import until
 
-from agentfw import Request, Task
-from agentfw.episode import Usage
+from agentfw import Episode, Message, Request, Task
+from agentfw.episode import Call, Event, Turn, Usage
 from agentfw.errors import BudgetSpentError
 from agentfw.hookspecs import hookimpl
-from agentfw.runs import RunFolder, list_runs, read_sessions
+from agentfw.runs import RunFolder, list_runs, parse_spec, read_sessions
 from agentfw.testing import fresh_host
 from agentfw_plugins.gateway.keys import KeyFile
 from agentfw_plugins.gateway.live import Limits
@@ -274,21 +274,31 @@ def test_a_run_has_them_neither_in_its_record_nor_in_files_beside_it(
     assert any("[masked: card]" in file.read_text("utf-8") for file in files if file.name == "episodes.jsonl")
 
 
-def test_what_another_hook_adds_is_redacted_too() -> None:
+def test_every_part_of_a_record_is_redacted_also_what_another_hook_adds_and_its_episode_keeps_no_tokens() -> None:
+    card = "4111 1111 1111 1111"
+
     class Adding:
         @hookimpl
         def agentfw_record(self, record: dict[str, object]) -> dict[str, object]:
-            return {**record, "profile": {"card": "4111 1111 1111 1111"}}
-
-    host = fresh_host(Adding(), builtins=True)
-    from agentfw import Task
-    from agentfw.runs import parse_spec
-    from agentfw.testing import sample_episode
+            return {**record, "profile": {"card": card}} if card in str(record) else record
 
     spec = parse_spec({"environment": "inbox", "policy": "scripted", "hooks": ["redact"]})
-    hooks = host.hooks_of_run(spec.hooks, 60.0)
+    hooks = fresh_host(Adding(), builtins=True).hooks_of_run(spec.hooks, 60.0)
 
-    decided = hooks.decide_now("agentfw_record", run=None, record=sample_episode(Task(0, 7)).copied().to_record())
+    def recorded(task: int, text: str) -> dict[str, Any]:
+        call = Call("pay", {"with": [text]}, "1")
+        turn = Turn(0, 0, 1, text=text, said=text, failures=(text,), calls=(call,), token_ids=(5,), logprobs=(-1.0,))
+        messages, events = [Message("assistant", text, (call,))], [Event(0, "answer", "x", {"text": text, "id": "1"})]
+        episode = Episode(Task(task, 7), messages=messages, events=events, turns=[turn])
+        decided = hooks.decide_now("agentfw_record", run=None, record=episode.copied().to_record())
+        assert decided is not None
+        record: dict[str, Any] = decided.answer
+        return record
 
-    assert decided is not None
-    assert decided.answer["profile"] == {"card": "[masked: card]"}
+    first, later, other = recorded(0, card), recorded(0, "Thanks."), recorded(1, "Thanks.")
+
+    assert card not in str(first)
+    assert first["profile"] == {"card": "[masked: card]"}
+    assert first["events"][-1][3] == {"did": "masked", "card": 8}
+    kept = [len(record["turns"][0]["token_ids"]) for record in (first, later, other)]
+    assert kept == [0, 0, 1], "also what the episode is told later, whose prompts have it, and no other's"
