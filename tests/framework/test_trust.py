@@ -48,12 +48,17 @@ def swap(folder: Path) -> None:
     (folder / "a").write_text("bcd")
 
 
+def link(folder: Path) -> None:
+    (folder / "link").unlink()
+    (folder / "link").symlink_to("/etc/passwd")
+
+
 CHANGES: dict[str, Callable[[Path], object]] = {
     "another content": lambda folder: (folder / "ab").write_text("dc"),
     "another name": lambda folder: (folder / "ab").rename(folder / "ac"),
     "a part of the name in the content": swap,
     "one more file": lambda folder: (folder / "deep" / "new").touch(),
-    "another link": lambda folder: ((folder / "link").unlink(), (folder / "link").symlink_to("/etc/passwd")),
+    "another link": link,
 }
 
 

@@ -52,9 +52,6 @@ class Grid(Environment):
         self.world.utility(1.0, "arrived")
         self.world.observe("arrived", {"at": to})
 
-    def profile(self) -> dict[str, str]:
-        return {"about": "has six legs"}
-
     @action
     def rest(self) -> None:
         """Stop for good."""
@@ -85,7 +82,7 @@ def test_a_planner_over_a_navigator() -> None:
     assert planner.sets() == [(0, []), (4, ["call"]), (6, ["legs.report"]), (15, ["legs.report"])]
     assert navigator.sets() == [(0, []), (0, ["command"]), (6, ["arrived"]), (6, ["command"]), (15, ["arrived"])]
     assert (episode.finish, episode.outcome, episode.utility) == ("finished", {"calls": 1.0}, 2.0)
-    assert episode.profile == {"about": "lives in a town"}, "nothing of a module is known of the user"
+    assert episode.profile == {"about": "lives in a town"}
     # Every event and turn says whose it is.
     assert {(event.seat, event.kind, event.name) for event in episode.events} >= {
         ("", "intervention", "legs.command"),
@@ -188,10 +185,14 @@ def test_two_modules_of_one_kind_draw_numbers_of_their_own() -> None:
         def begin(self, world: World, task: Task) -> None:
             world.observe("cast", {"number": world.random("die").random(), "seed": world.seeds.integer("die")})
 
-    episode = play(Composed(Town(), {"one": Die(), "two": Die()}), Ruled())
-    one, two = (event.data for event in episode.events if event.name.endswith(".cast"))
+    def cast(*names: str) -> list[dict[str, float]]:
+        episode = play(Composed(Town(), {name: Die() for name in names}), Ruled())
+        return [event.data for event in episode.events if event.name.endswith(".cast")]
+
+    one, two = cast("one", "two")
     assert one["number"] != two["number"]
     assert one["seed"] != two["seed"]
+    assert [two] == cast("two"), "what one draws changes nothing for the other"
 
 
 class Counting(Environment):

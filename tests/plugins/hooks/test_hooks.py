@@ -8,6 +8,7 @@ import pty
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -192,24 +193,32 @@ def test_a_limit_holds_for_its_month_user_key_and_book_and_an_own_one_in_the_pla
     hook = Budget(BudgetSettings.model_validate({"month": {"user_tokens": 100}, **own}))
     usage = Usage(prompt=40, cached=0, sampled=10, cost=0.5)
 
-    def answered(day: str, user: str, session: str = "tea", environment: str = "sessions") -> bool:
-        """Whether a request of this day is answered, with fifty tokens."""
+    async def asked(day: str, user: str, session: str = "tea", environment: str = "sessions") -> Callable[[], None]:
+        """Make a request of this day. Returns what answers it with fifty tokens."""
         for module in ("budget", "ledger"):
             monkeypatch.setattr(f"agentfw_plugins.hooks.{module}.today", lambda: day)
         spec = SimpleNamespace(environment=SimpleNamespace(name=environment))
         run = SimpleNamespace(id="r", spec=spec, folder=SimpleNamespace(path=tmp_path / "r"))
         hook.agentfw_run_started(run)
         request = Request((), task=Task(0, 7, user, query=session))
+        await hook.agentfw_request(run, request, "m", lambda: usage)
+        return lambda: hook.agentfw_answered(run, request, "m", usage, True)
 
+    def answered(*about: str, **more: str) -> bool:
         async def ask() -> bool:
             try:
-                await hook.agentfw_request(run, request, "m", lambda: usage)
+                (await asked(*about, **more))()
             except BudgetSpentError:
                 return False
-            hook.agentfw_answered(run, request, "m", usage, True)
             return True
 
         return asyncio.run(ask())
+
+    async def beside(*about: str) -> None:
+        """A request that nobody has answered yet is no reason to let another user wait."""
+        answer = await asked(*about, session="one")
+        await asyncio.wait_for(asyncio.create_task(asked(november, "fay", session="two")), 30)
+        answer()
 
     def answers(user: str, *days: str, session: str = "tea") -> list[bool]:
         return [answered(day, user, session) for day in days]
@@ -221,13 +230,15 @@ def test_a_limit_holds_for_its_month_user_key_and_book_and_an_own_one_in_the_pla
     assert answers("bob", october, october, october) == [True] * 3
     assert answers("dan", november, november, november, session="phone:tea") == [True, True, False]
     assert answers("eve", november, last, session="phone:tea") == [False, True]
+    assert answers("fay", november) == [True]
+    asyncio.run(beside(november, "gus"))
     assert answered(last, "ada", environment="inbox"), "what gateways answered is nothing to a run"
     ledger = Ledger(tmp_path / "usage.db")
     assert [(row.name, row.requests) for row in ledger.report("day")] == [
-        *((october, 6), (november, 3), (last, 3), (december, 1))
+        *((october, 6), (november, 5), (last, 3), (december, 1))
     ]
     assert [(row.name, row.money) for row in ledger.report("user", since=last)] == [("ada", 1.5), ("eve", 0.5)]
-    assert [row.tokens for row in ledger.report("key", key="")] == [500]
+    assert [row.tokens for row in ledger.report("key", key="")] == [600]
 
 
 SECRETS = [
