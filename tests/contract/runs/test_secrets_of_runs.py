@@ -100,15 +100,6 @@ def agentfw_reward_models():
 """
 
 
-FORECAST = """
-import os
-
-def lookup(term: str) -> str:
-    "Look a term up."
-    print(os.environ["FORECAST_KEY"])
-    return "with " + os.environ["FORECAST_KEY"]
-"""
-
 Leaky = Callable[..., tuple[Answer, dict[str, str]]]
 """Runs the parrot. Returns the answer, and all texts that came of it, by their names."""
 
@@ -162,16 +153,3 @@ def test_a_setting_that_is_named_like_a_secret_is_one_in_what_is_recalled_and_in
     assert wrong in failed.err
     assert wrong in seen["failed.jsonl"]
     assert json.loads(seen["run.json"])["spec"]["memories"][0]["settings"] == {"token": "**********"}
-
-
-@pytest.mark.slow
-def test_a_key_of_the_environment_is_struck_from_a_tools_answer(leaky: Leaky, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FORECAST_KEY", KEY)
-    Path("answers.py").write_text(FORECAST)
-
-    answer, seen = leaky("nothing", "--tool", "./answers.py")
-
-    assert answer.code == 0, answer.err
-    assert not [name for name, text in seen.items() if "swordfish" in text.lower()]
-    assert "with **********" in seen["shown.txt"]
-    assert "**********" in answer.err

@@ -214,10 +214,10 @@ def test_a_limit_holds_for_its_month_user_key_and_book_and_an_own_one_in_the_pla
 
         return asyncio.run(ask())
 
-    async def beside(*about: str) -> None:
+    async def beside(day: str, user: str) -> None:
         """A request that nobody has answered yet is no reason to let another user wait."""
-        answer = await asked(*about, session="one")
-        await asyncio.wait_for(asyncio.create_task(asked(november, "fay", session="two")), 30)
+        answer = await asked(day, user, session="one")
+        await asyncio.wait_for(asyncio.create_task(asked(day, "fay", session="two")), 30)
         answer()
 
     def answers(user: str, *days: str, session: str = "tea") -> list[bool]:
