@@ -211,48 +211,6 @@ def test_a_project_has_its_own_specs_defaults_and_folder_from_any_folder_below(p
     assert "defaults seed = 11, memories = ['notes']" in told
 
 
-def test_a_project_pins_its_plugins(project: Agentfw) -> None:
-    pins = '[plugins]\nallow = ["agentfw-laboratory=={}"]\n'
-    Path("agentfw.toml").write_text(pins.format("1.0.0"))
-    taken = project("run", "guessing", "--policy", "hashing", "--episodes", "1")
-    Path("agentfw.toml").write_text(pins.format("2.0.0"))
-
-    refused = project("run", "guessing")
-
-    assert (taken.code, refused.code) == (0, 2)
-    assert "isn't the version 2.0.0 that" in refused.err
-    assert project("run", "--plugin", "agentfw-laboratory").code == 3
-    listed = project("plugins", "list")
-    assert "refused" in listed.out
-    assert 'pip install "agentfw-laboratory==2.0.0"' in listed.out
-
-
-def test_a_plugin_that_the_project_disables_is_not_imported(project: Agentfw) -> None:
-    Path("agentfw.toml").write_text('[plugins]\ndisabled = ["agentfw-notes", "agentfw-nots"]\n')
-
-    answer = project("run", "guessing", "--policy", "hashing", "--memory", "notes")
-
-    wanted = project("run", "guessing", "--policy", "hashing", "--plugin", "agentfw-notes")
-
-    assert answer.code == 2
-    assert "is disabled by" in answer.err
-    assert wanted.code == 3
-    assert "remove it from [plugins] disabled there" in wanted.err
-    assert 'plugins.disabled agentfw-nots: no such plugin; did you mean "agentfw-notes"?' in answer.err
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [('specs = ["shard"]\n', "shard is no folder"), ('defualt = "nightly"', 'did you mean "default"?')],
-)
-def test_what_is_wrong_in_the_file_of_a_project_is_told(project: Agentfw, text: str, told: str) -> None:
-    Path("agentfw.toml").write_text(text)
-
-    answer = project("run", "nightly")
-
-    assert (answer.code, told in answer.err) == (2, True), answer.err
-
-
 def test_a_spec_names_all_plugins_that_it_requires_and_runs_once_they_are_there(project: Agentfw) -> None:
     spec = Path("shared/nightly.toml")
     spec.write_text('requires = ["agentfw-notes>=1", "agentfw-notes>=2", "agentfw-tea>=1.2"]\n' + NIGHTLY)

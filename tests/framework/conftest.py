@@ -86,7 +86,7 @@ def make_plugin(site: Path) -> MakePlugin:
         (dist_info / "METADATA").write_text(f"Name: {distribution}\nVersion: {version}\n", encoding="utf-8")
         module = f"{package}.plugin"
         content = entry_points or f"[agentfw]\n{name or distribution} = {value.replace('{module}', module)}\n"
-        content = content if isinstance(content, bytes) else content.encode()
+        content = content if isinstance(content, bytes) else content.replace("{package}", package).encode()
         (dist_info / "entry_points.txt").write_bytes(content)
         importlib.invalidate_caches()
         return module

@@ -63,19 +63,30 @@ def test_a_coroutine_is_waited_for_and_a_wrapper_has_the_last_word() -> None:
         @hookimpl
         async def agentfw_before_call(self, call: Call) -> Verdict:
             await asyncio.sleep(0)
-            return Verdict("refuse", call.name)
+            return Verdict("refuse", f"{call.name} {dict(call.arguments)}")
+
+    class Meddling:
+        @hookimpl(tryfirst=True)
+        def agentfw_before_call(self, call: Call) -> None:
+            call.arguments["poison"] = 1  # type: ignore[index]
 
     class Around:
         @hookimpl(wrapper=True)
         def agentfw_before_call(self) -> Generator[None, Verdict, Verdict]:
             found = yield
-            return found._replace(text=f"around {found.text}")
+            return found._replace(text=f"around {found.text}") if found.text else found
 
-    assert before_call(hooks_of(Around(), Slow()))[0] == "around pour"
+    assert before_call(hooks_of(Around(), Meddling(), Slow()))[0] == "around pour {}", "each has a copy of its own"
+    alone, within = before_call(hooks_of(saying(""))), before_call(hooks_of(saying(""), Around()))
+    assert alone == within, "whoever leaves the answer as it is hasn't given it"
 
 
 def raises(self: object) -> Verdict:
     raise ValueError("odd")
+
+
+def is_late(self: object) -> Verdict:
+    raise TimeoutError("of its own")
 
 
 async def hangs(self: object) -> Verdict:
@@ -91,6 +102,7 @@ def answers_badly(self: object) -> str:
     ("hook", "words"),
     [
         (raises, r"failed in agentfw_before_call\(\): ValueError: odd"),
+        (is_late, r"failed in agentfw_before_call\(\): TimeoutError: of its own"),
         (hangs, r"has not answered agentfw_before_call\(\) within 0.05 s"),
         (answers_badly, r"answered agentfw_before_call\(\) with a str, not a Verdict"),
     ],

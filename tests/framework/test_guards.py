@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,12 @@ from agentfw.boundary.calls import KINDS_OF_CALLS
 from agentfw.boundary.crossing import GuardedEnvironment, GuardedMemory, GuardedPolicy, GuardedTool, MemoryThread
 from agentfw.boundary.guard import Guard
 from agentfw.environment import Environment, World, action
-from agentfw.episode import Intervention, Task
+from agentfw.episode import Call, Intervention, Message, Task
 from agentfw.errors import AgentfwError, EndpointError, PluginError, SettingsError, TimelineError
 from agentfw.host import Host
-from agentfw.memory import Memory, Query, Recollection
+from agentfw.memory import Embedded, Memory, Query, Recollection, Remembered, Saying
 from agentfw.policy import Policy
-from agentfw.request import Action, Generation, Request
+from agentfw.request import Action, Brief, Forwarded, Generation, Passed, Request
 from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import parse_spec
 from agentfw.testing import check_component, fresh_host
@@ -145,32 +146,75 @@ def test_how_long_an_answer_takes_in_the_world_is_the_policys_business(guard: Gu
             guarded.generation_time(Generation("x", count=3), 1.0)
 
 
-def test_what_a_policy_is_to_follow_has_no_secrets(host: Host) -> None:
-    class Strict(Policy):
-        async def generate(self, request: Request) -> Generation:
-            asked.append(request)
-            return Generation("{}")
-
-    host.secrets.add("hunter2/xyz")
-    asked: list[Request] = []
-    schema = {"type": "object", "properties": {"key": {"enum": ["hunter2/xyz"]}}}
-    policy = GuardedPolicy(Strict(), host.guard("policy", "strict", 60.0))
-
-    asyncio.run(policy.generate(Request([], schema=schema, stop=["hunter2%2Fxyz"])))
-
-    assert asked[0].schema == {"type": "object", "properties": {"key": {"enum": ["**********"]}}}
-    assert list(asked[0].stop) == ["**********"]
+KEY = "hunter2/xyz"
 
 
-def test_what_a_tool_answers_has_no_secrets(host: Host) -> None:
+class Echo(Policy, Memory):
+    """Keeps what it is given, and answers with a secret in each part of an answer."""
+
+    def __init__(self) -> None:
+        self.given: list[object] = []
+
+    async def generate(self, request: Request) -> Generation:
+        self.given.append(request)
+        return Generation(KEY, (Call("open", {KEY: [KEY]}),), pieces=("hunter2", "/xyz"), said=KEY)
+
+    async def stream(self, request: Request, tell: Callable[[str], object]) -> Generation:
+        tell("hunter")
+        return Generation("hunter")
+
+    async def forward(self, request: Request, forwarded: Forwarded) -> Passed:
+        self.given += [request, forwarded]
+        forwarded.hear(KEY.encode())
+        for piece in ("hunter", "2/xyz and hunter"):
+            forwarded.tell(piece)
+        return Passed((await self.generate(request),), KEY.encode())
+
+    async def recall(self, query: Query) -> list[Recollection]:
+        return [Recollection(KEY)] * 3
+
+    async def hear(self, saying: Saying) -> None:
+        self.given.append(saying)
+
+    async def remembered(self, user: str) -> list[Remembered]:
+        return [Remembered("1", KEY)]
+
+    async def correct(self, user: str, item: str, text: str) -> Remembered:
+        self.given.append(text)
+        return Remembered("1", KEY)
+
+    async def embed(self, texts: Sequence[str]) -> Embedded:
+        self.given.append(texts)
+        return Embedded("echo", [[1.0] for _ in texts])
+
+
+def test_nothing_that_crosses_to_a_policy_a_memory_or_a_tool_or_back_has_a_secret(host: Host, guard: Guard) -> None:
     def look() -> str:
-        """Look."""
-        return "the door opens with hunter2/xyz"
+        return KEY
 
-    host.secrets.add("hunter2/xyz")
-    tool = GuardedTool(FunctionTool(look), host.guard("policy", "strict", 60.0))
+    look.__doc__ = f"Look for {KEY}."
+    host.secrets.add(KEY)
+    echo, heard = Echo(), list[object]()
+    request = Request([Message("user", KEY)], brief=Brief(KEY), schema={"enum": [KEY]}, stop=["hunter2%2Fxyz"])
+    body: dict[str, Any] = {"model": KEY}
+    forwarded = Forwarded(body, raw=KEY.encode(), recalled=KEY, recalled_again=[(0, KEY)])
+    forwarded = replace(forwarded, hear=heard.append, tell=heard.append)
+    policy, memory = GuardedPolicy(echo, host.guard("policy", "strict", 60.0)), GuardedMemory(echo, guard)
+    tool = GuardedTool(FunctionTool(look), guard)
 
-    assert asyncio.run(tool.answer({})) == (True, "the door opens with **********")
+    async def crossed() -> list[Any]:
+        recalled = await memory.recall(QUERY)
+        assert len(recalled) == QUERY.limit
+        await policy.stream(request, heard.append)
+        asked = [await policy.generate(request), await policy.forward(request, forwarded), recalled]
+        told = [await memory.hear(Saying("1", "ada", KEY, "tea", 0.0)), await memory.remembered("ada")]
+        kept = [await memory.correct("ada", "1", KEY), await memory.embed([KEY])]
+        return [*asked, *told, *kept, tool.action, await tool.answer({})]
+
+    found = repr([asyncio.run(crossed()), echo.given, heard])
+    assert not [part for part in ("hunter2", "xyz") if part in found]
+    begins = "hunter"  # which is told at the end
+    assert heard == [begins, b"**********", "********** and ", begins]
 
 
 def test_a_memory_that_fails_where_an_episode_begins_is_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -18,7 +18,7 @@ import agentfw_memory
 import agentfw_rewardmodels
 from agentfw.errors import PluginError, SettingsError, UnknownNameError
 from agentfw.host import Host, HostOptions
-from agentfw.host.project import Pin, ProjectFile, read_project
+from agentfw.host.project import Pin, ProjectFile, read_project, runs_directory
 
 MakePlugin = Callable[..., str]
 
@@ -112,21 +112,37 @@ def test_the_environment_can_disable_all_but_agentfws_own(
     assert [record.name for record in host.plugins if record.state == "active"] == ["builtin", *active]
 
 
-def test_an_allow_list_lets_nothing_else_in(make_plugin: MakePlugin, site: Path) -> None:
+def test_the_allow_list_and_index_of_a_project_are_in_the_place_of_the_users_and_what_either_disables_stays_out(
+    make_plugin: MakePlugin, site: Path
+) -> None:
     (site / "agentfw-0.1.0.dist-info").rmdir()
     make_plugin("agentfw", tool("own"), version="0.1.0", name="builtin")
-    make_plugin("agentfw-dice", tool("dice"), version="1.2.0")
+    for name in ("dice", "tea", "old"):
+        make_plugin(f"agentfw-{name}", tool(name), name=name)
     module = make_plugin("agentfw-noisy", tool("noise"))
+    pins = (Pin("agentfw-dice", "1.0.0"), Pin("agentfw-tea", "1.0.0"), Pin("agentfw-old", "2.0.0"))
+    ours = project(*pins)._replace(package_index="https://project.example")
+    theirs = ProjectFile(Path("/u/agentfw.toml"), (Pin("agentfw-noisy", "1.0.0"),), disabled=("tea", "agentfw-dicy"))
+    theirs = theirs._replace(package_index="https://user.example")
 
-    host = Host.load(HostOptions(project=project(Pin("agentfw-dice", "1.2.0"))))
+    host = Host.load(HostOptions(project=ours, user=theirs))
 
     assert [offer.component.name for offer in host.components()] == ["dice", "own"]
     assert module not in sys.modules
-    assert host.notes == []  # it was wished so
-    with pytest.raises(PluginError) as caught:
-        host.select_distribution("agentfw-noisy")
-    assert "isn't allowed by /somewhere/agentfw.toml" in caught.value.message
-    assert '"agentfw-noisy==1.0.0"' in caught.value.fix
+    refused = {}
+    for name in ("tea", "old", "noisy"):
+        with pytest.raises(PluginError) as caught:
+            host.select_distribution(f"agentfw-{name}")
+        refused[name] = f"{caught.value.message}; {caught.value.fix}"
+    assert "is disabled by /u/agentfw.toml; remove it from [plugins] disabled there" in refused["tea"]
+    assert "isn't the version 2.0.0 that /somewhere/agentfw.toml allows" in refused["old"]
+    assert 'pip install --index-url https://project.example "agentfw-old==2.0.0"' in refused["old"]
+    assert "isn't allowed by /somewhere/agentfw.toml" in refused["noisy"]
+    assert '"agentfw-noisy==1.0.0"' in refused["noisy"]
+    notes = "\n".join(host.notes)
+    assert "agentfw-old" in notes, "a pin that isn't kept is a problem; what isn't listed was wished so"
+    assert "agentfw-noisy" not in notes
+    assert 'plugins.disabled agentfw-dicy: no such plugin; did you mean "agentfw-dice"?' in notes
 
 
 def test_the_agentfw_toml_of_the_current_folder_holds_for_programs_too(
@@ -237,6 +253,8 @@ def test_a_pin_names_one_exact_version(tmp_path: Path, pin: str) -> None:
     [
         ('[plugins]\nallow = "dice==1.0"', "must be"),
         ('default = ""', "must be"),
+        ('specs = ["shard"]', "shard is no folder"),
+        ('[plugins]\npackage_index = "https://ada:pw@example.org/simple"', "without a password"),
         ('defualt = "x"\n', 'defualt: no such key; did you mean "default"?'),
         ("[plugins]\nalow = []\n", 'plugins.alow: no such key; did you mean "plugins.allow"?'),
         ('[plugins]\nallow = []\nruns = "here"\n', 'plugins.runs: no such key; write "runs" above [plugins]'),
@@ -246,6 +264,27 @@ def test_a_pin_names_one_exact_version(tmp_path: Path, pin: str) -> None:
 )
 def test_what_is_wrong_is_told(tmp_path: Path, text: str | bytes, words: str) -> None:
     assert words in complaint(tmp_path, text)
+
+
+def test_runs_are_where_the_nearest_project_says_or_the_user_or_else_beside_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    below = tmp_path / "project" / "below"
+    below.mkdir(parents=True)
+    monkeypatch.chdir(below)
+    write(tmp_path, 'runs = "far"\n')
+    found = []
+    for folder, text in (
+        (tmp_path / "project", ""),
+        (tmp_path / "config" / "agentfw", 'runs = "mine"\n'),
+        (tmp_path / "project", 'runs = "ours"\n'),
+    ):
+        write(folder, text)
+        found.append(runs_directory(None).relative_to(tmp_path).as_posix())
+
+    assert found == ["project/runs", "config/agentfw/mine", "project/ours"]
+    assert runs_directory("typed") == below / "typed"
 
 
 # -- what an error says to install -------------------------------------------------------------------------------------
@@ -324,6 +363,10 @@ def test_it_is_installed_from_the_sources_that_are_there(make_plugin: MakePlugin
     (site / "agentfw_shop-1.0.0.dist-info" / "direct_url.json").write_text(json.dumps(origin))
 
     assert missing("teahouse").fix == f"pip install '{tea}'"
+    # The index that one distribution ships is nothing to what another one names.
+    depot = "[agentfw.defaults]\ndepot = {package}\n"
+    index = '[plugins]\npackage_index = "https://depot.example"\n'
+    make_plugin("agentfw-depot", entry_points=depot, files={"agentfw.toml": index})
 
     (tea / "pyproject.toml").unlink()
     assert missing("teahouse").fix == ELSEWHERE

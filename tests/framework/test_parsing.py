@@ -110,6 +110,7 @@ def test_what_is_no_call_is_no_failure_either(text: str) -> None:
         ('{"name": "opne", "arguments": {}}', 'did you mean "open"'),
         ('{"name": 7}', "without a name"),
         ('{"name": "open", "arguments": [3]}', "must be an object"),
+        ('{"name": "open", "arguments": "3, I think"}', "must be an object"),
         ("<tool_call>3</tool_call>", "must be an object with a name"),
         ('{"name": "open", "arguments": {"message": NaN}}', "not plain JSON"),
         ('<tool_call>{"name": "open", "arguments": {"message": -Infinity}}</tool_call>', "without JSON in it"),
@@ -184,7 +185,9 @@ ADVERSARIAL: dict[str, Callable[[], str]] = {
     "fences with braces": lambda: '```{"```' * (MEGABYTE // 8),
     "elements": lambda: "<open/>" * (MEGABYTE // 7),
     "an element full of spaces": lambda: "<open" + " " * MEGABYTE,
-    "a long wrong name": lambda: '{"name": "' + "open" * (MEGABYTE // 4) + '"}',
+    "open objects in a tag": lambda: "<tool_call>" + '{"a":' * (MEGABYTE // 6),
+    "open lists in a text": lambda: json.dumps({"name": "open", "arguments": "[" * (MEGABYTE // 2)}),
+    "a long wrong name": lambda: '{"name": "' + "open" * (MEGABYTE // 5) + '"}',
     "many arguments": lambda: json.dumps({"name": "open", "arguments": {f"k{n}": n for n in range(60_000)}}),
     "surrogates": lambda: '{"name": "open", "arguments": {"a": "' + r"\ud800" * (MEGABYTE // 6) + '"}}',
 }

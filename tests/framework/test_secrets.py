@@ -36,6 +36,7 @@ def base64_of(text: str) -> str:
 
 FORMS: dict[str, Callable[[str], str]] = {
     "plain": str,
+    "a part of a host's name": str.lower,
     "path": quote,
     "form": quote_plus,
     "url twice": lambda key: quote(quote(key, safe=""), safe=""),
@@ -91,8 +92,11 @@ def test_a_secret_within_another_is_no_reason_to_show_the_rest() -> None:
     secrets = Secrets()
     secrets.add("swordfish")
     secrets.add("swordfish-and-chips")
+    later = Secrets()
+    later.add(" of another host\n")
 
     assert strike("swordfish-and-chips") == MASK
+    assert strike("of another host") == MASK, "as it is, without the line break of its file"
 
 
 def test_values_are_struck_and_numbers_stay() -> None:

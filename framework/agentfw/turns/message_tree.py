@@ -10,7 +10,7 @@ answer that the program sends back stands for the original answer and the hidden
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -58,11 +58,16 @@ class MessageTree:
         self.said = set[int | None]()
         """Indexes of the messages that the memories may hear as what the user says."""
 
-    def path(self, messages: Sequence[Message]) -> list[Node]:
-        """The nodes of a conversation. Answers of the policy that come back unchanged are those that it gave."""
+    def path(self, messages: Sequence[Message], without: Set[str] | None = None) -> list[Node]:
+        """The nodes of a conversation. Answers of the policy that come back unchanged are those that it gave, but
+        `without` the memories' tools of these names, not those that go on from what a memory told its user."""
         node, path = self._root, list[Node]()
         for message in messages:
-            path += node.stands_for.get(_key(message)) or (_below(node, message),)
+            known = node.stands_for.get(_key(message), ())
+            called = {call.name for one in known for call in one.message.calls if call.id in one.carried_out}
+            if without is not None and (called & without or any(one.is_recalled for one in known)):
+                known = ()
+            path += known or (_below(node, message),)
             node = path[-1]
         return [node for node in path if not node.is_forgotten]
 
@@ -224,10 +229,7 @@ def _first_of_user(messages: Sequence[Message]) -> int | None:
 
 
 def _below(node: Node, message: Message) -> Node:
-    key = _key(message)
-    if key not in node.below:
-        node.below[key] = Node(message)
-    return node.below[key]
+    return node.below.setdefault(_key(message), Node(message))
 
 
 def _key(message: Message) -> Hashable:

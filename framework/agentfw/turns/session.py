@@ -223,10 +223,9 @@ class Session:
 
     async def call(self, call: Call, user: str, decided: tuple[bool, str] | None = None) -> Message:
         """Call one of the session's own tools, unless it is decided what it answers. Returns the message with it."""
-        if (tool := self.tools(user).get(call.name)) is None:
-            succeeded, text = decided or (False, f"there is no tool {call.name}")
-        else:
-            succeeded, text = decided or await self._decided(call) or await tool.answer(call.arguments)
+        succeeded, text = decided or (False, f"there is no tool {call.name}")
+        if decided is None and (tool := self.tools(user).get(call.name)) is not None:
+            succeeded, text = await self._decided(call) or await tool.answer(call.arguments)
         if not succeeded:
             self.note("refused", call.name, {"id": call.id, "text": text})
         return Message("tool", text, answers=call.id)
@@ -240,7 +239,8 @@ class Session:
         said = [(one.content,) for one in messages] if said is None else said
         said = [texts for one, texts in zip(messages, said, strict=True) if one.role == "user"]
         remembers = self._remembers(user)
-        path = await self._remembering(messages, said) if remembers else self._tree.path(messages)
+        of_memories = self.builder.tools.keys() - self._given.keys()
+        path = await self._remembering(messages, said) if remembers else self._tree.path(messages, of_memories)
         self._show(path)
         own, given, told = self.tools(user) if asked.request.schema is None else {}, asked.request.actions, ""
         if asked.forwarded is not None:
@@ -248,7 +248,7 @@ class Session:
             asked.forwarded = replace(
                 asked.forwarded,
                 recalled="" if recalled is None else recalled.text,
-                recalled_again=recalled_again(path) if remembers else (),
+                recalled_again=recalled_again(path),
                 sampling=self.sampling,
                 run_wins=self.sampling_wins,
             )
@@ -310,11 +310,9 @@ class Session:
         if reply.turn.finish == "interrupted":
             took = round(reply.turn.ended - started, 4)
             self._note_failed("the model's server broke off its answer", at=given.at, seconds=took, status=502)
-        if asked.forwarded is not None:
-            return replace(reply, passed=passed), answer
-        if pieces is not None:
+        if pieces is not None and asked.forwarded is None:
             pieces.end(reply.text)
-        return reply, answer
+        return (reply if asked.forwarded is None else replace(reply, passed=passed)), answer
 
     async def _generated(
         self, request: Request, answer: Unfinished, asked: _Exchange, pieces: StreamedText | None
@@ -378,8 +376,7 @@ class Session:
 
     def _check_turns(self, others: int) -> None:
         if len(self.episode.turns) + others >= self.max_turns:
-            wrong = f"this session has had {self.max_turns} turns"
-            raise UsageError(wrong, fix="begin a new session, or raise max_turns")
+            raise UsageError(f"this session has had {self.max_turns} turns", fix="begin a new one, or raise max_turns")
 
     # -- memories ------------------------------------------------------------------------------------------------------
 
@@ -481,8 +478,7 @@ class Session:
         if self.over:
             raise UsageError("this session has ended", fix="give feedback before the end")
         if turn is not None and not 0 <= turn < len(self.episode.turns):
-            wrong = f"there is no turn {turn}"
-            raise UsageError(wrong, fix=f"this session has {len(self.episode.turns)} turns, from 0")
+            raise UsageError(f"there is no turn {turn}", fix=f"this session has {len(self.episode.turns)} turns from 0")
         text = words or correction
         data = {"value": value, "turn": turn, "correction": correction, "text": text, "at": time.time()}
         data |= ({"metric": metric} if metric else {}) | ({"by": "user"} if text else {})

@@ -78,34 +78,11 @@ def test_the_agentfw_toml_of_a_parent_folder_is_asked_for(
     assert agentfw("runs", "list").code == 0  # what only reads goes on
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        'policy = { name = "openai", settings = { api_key_env = "AWS_SECRET_ACCESS_KEY" } }',
-        'policy = { name = "openai", settings = { base_url = "http://collector.example.org/v1" } }',
-        'tools = [{ name = "mcp", settings = { command = "reboot" } }]',
-        'environment = { name = "program", settings = { check = "reboot" } }',
-        'environment = { name = "gymnasium", settings = { id = "evil.module:Env-v0" } }',
-        'rewards = ["rewards.py:correct"]',
-        'memories = [{ name = "skillgraph", settings = { path = "postgresql://elsewhere/db" } }]',
-        'trackers = [{ name = "mirror", settings = { address = "s3://bucket/runs" } }]',
-        'policy = { name = "vllm", settings = { arguments = ["--trust-remote-code"] } }',
-        'policy = { name = "scripted", settings = { rule = "os:getcwd" } }',
-    ],
-)
-def test_what_a_spec_may_not_say_by_itself(agentfw: Agentfw, tmp_path: Path, settings: str) -> None:
-    (tmp_path / "spec.toml").write_text(settings)
+def test_what_a_spec_may_not_say_by_itself(agentfw: Agentfw, tmp_path: Path) -> None:
+    settings = '{ name = "openai", settings = { api_key_env = "AWS_SECRET_ACCESS_KEY" } }'
+    (tmp_path / "spec.toml").write_text(f"policy = {settings}")
 
     assert "nobody has allowed spec.toml" in agentfw("run", "--spec", "spec.toml").told(2)
-
-
-def test_a_spec_of_names_and_numbers_needs_no_permission(agentfw: Agentfw, tmp_path: Path) -> None:
-    (tmp_path / "spec.toml").write_text(
-        'environment = { name = "inbox", settings = { rate = 0.5 } }\npolicy = "random"\nepisodes = 1\n'
-        'interface = "polling:5"\nrewards = [{ name = "format", weight = "round:0.5->0" }]\n'
-    )
-
-    assert agentfw("run", "--spec", "spec.toml").code == 0
 
 
 @pytest.mark.slow

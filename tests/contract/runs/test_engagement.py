@@ -13,7 +13,7 @@ from offering import offering
 from planned_worlds import INTERFACES, Planned, Rule, Ruled, do, kinds, play
 
 from agentfw import Decision, Engagement, Environment, Generation, Policy, Run, World, action
-from agentfw.episode import Intervention, Observation, Task
+from agentfw.episode import Intervention, Observation, Task, Turn
 from agentfw.errors import PluginError, TimelineError
 from agentfw.interfaces import EventDriven, Interface, Polling, Reflex, StepLoop
 from agentfw.request import InFlight
@@ -42,20 +42,23 @@ def test_an_intervention_set_is_empty_or_one_or_several() -> None:
 def test_work_that_follows_at_once_never_leaves_the_step_loop_a_gap() -> None:
     class Chain(Planned):
         def begin(self, world: World, task: Task) -> None:
-            self.world = world
+            self.world, self.says = world, not self.plan
             world.at(1, lambda: self.link(3))
 
         def link(self, left: int) -> None:
             self.world.work("link", 2, lambda work: self.linked(left))
 
         def linked(self, left: int) -> None:
-            self.world.observe(f"link {left}")
+            if self.says:
+                self.world.observe(f"link {left}")
             if left > 1:
                 self.link(left - 1)
 
-    loop, events = Ruled(), Ruled()
+    loop, events, silent = Ruled(), Ruled(), Ruled()
     play(Chain(), loop, StepLoop())
     play(Chain(), events, EventDriven())
+    play(Chain((0, "says nothing")), silent, EventDriven())
+    assert silent.sets() == [(0, []), (7, [])]
     assert loop.sets() == [(0, []), (7, ["link 3", "link 2", "link 1"])]
     assert events.sets() == [(0, []), (3, ["link 3"]), (5, ["link 2"]), (7, ["link 1"])]
 
@@ -137,12 +140,16 @@ def test_an_agent_may_finish_its_thought_first() -> None:
     assert episode.turns[0].finish == "stop"
 
 
-@pytest.mark.parametrize(("interface", "shown"), [(StepLoop(), 7), (Polling(3), 6), (EventDriven(), 4), (Reflex(), 4)])
+WHEN_SHOWN = [(StepLoop(), 7), (Polling(3), 6), (Polling(2), 4), (EventDriven(), 4), (Reflex(), 4)]
+
+
+@pytest.mark.parametrize(("interface", "shown"), WHEN_SHOWN)
 def test_when_news_reaches_an_agent_that_thinks_is_the_interface(interface: Interface, shown: float) -> None:
     agent = Ruled(lambda moment: do(takes=7) if moment.now == 0 else do())
-    episode = play(Planned((4, "a")), agent, interface)
+    episode = play(Planned((4, "a"), (9, "b")), agent, interface)
     assert agent.sets()[1] == (shown, ["a"])
     assert episode.turns[0].finish == ("stop" if shown == 7 else "interrupted")
+    assert [moment.interrupted is not None for moment in agent.moments] == [False, shown < 7, False]
 
 
 def test_a_thought_that_lands_with_the_news_has_landed() -> None:
@@ -377,6 +384,23 @@ def test_a_thought_that_the_horizon_cuts_is_cut_where_it_is() -> None:
     episode = play(Planned((50, "a")), Ruled(lambda moment: thinking(10, 1.0, "slow")), horizon=4)
     assert (episode.turns[0].finish, episode.turns[0].count, episode.turns[0].ended) == ("interrupted", 4, 4)
     assert not kinds(episode, "intervention")
+
+
+def test_nothing_happens_and_nothing_is_noted_once_the_world_is_over() -> None:
+    class Door(Planned):
+        @action
+        def close(self) -> None:
+            """Close it for good."""
+            self.world.finish(score=1.0)
+            self.world.observe("slam")
+
+        def turned(self, turn: Turn) -> None:
+            raise AssertionError("nobody has a turn any more")
+
+    agent = with_tools(lambda moment: do("close", "quick", "slow"), quick)
+    episode = play(Door((3, "a")), agent)
+    assert [(event.kind, event.name) for event in episode.events] == [("seen", ""), ("intervention", "close")]
+    assert (agent.sets(), episode.outcome) == ([(0, [])], {"score": 1.0})
 
 
 def test_a_world_that_is_over_before_it_began_asks_nobody() -> None:

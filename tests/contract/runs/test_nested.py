@@ -18,6 +18,13 @@ class Town(Environment):
     """Somebody calls at four; at thirty it is over."""
 
     headline = "calls"
+    lower_is_better = True
+
+    def profile(self) -> dict[str, str]:
+        return {"about": "lives in a town"}
+
+    def outcome(self) -> dict[str, float]:
+        return {"calls": 0.0}
 
     def begin(self, world: World, task: Task) -> None:
         self.world = world
@@ -75,6 +82,7 @@ def test_a_planner_over_a_navigator() -> None:
     assert planner.sets() == [(0, []), (4, ["call"]), (6, ["legs.report"]), (15, ["legs.report"])]
     assert navigator.sets() == [(0, []), (0, ["command"]), (6, ["arrived"]), (6, ["command"]), (15, ["arrived"])]
     assert (episode.finish, episode.outcome, episode.utility) == ("finished", {"calls": 1.0}, 2.0)
+    assert episode.profile == {"about": "lives in a town"}
     # Every event and turn says whose it is.
     assert {(event.seat, event.kind, event.name) for event in episode.events} >= {
         ("", "intervention", "legs.command"),
@@ -123,6 +131,7 @@ def test_a_module_that_has_ended_does_not_keep_the_clock_going() -> None:
         def begin(self, world: World, task: Task) -> None:
             self.world = world
             world.at(5, world.finish)
+            world.at(6, lambda: world.utility(9.0, "after its end"))
             world.work("spring", 1000)
             self.tick()
 
@@ -159,7 +168,8 @@ def test_reflexes_reach_the_module_that_has_them() -> None:
 
 def test_a_composed_world_is_its_own_world_to_the_outside() -> None:
     world = Composed(Town(), {"legs": Nested(Grid(), Ruled())})
-    assert (world.headline, world.lower_is_better, world.tasks(1, 0, "test")) == ("calls", False, [Task(0, 99)])
+    assert (world.headline, world.lower_is_better, world.tasks(1, 0, "test")) == ("calls", True, [Task(0, 99)])
+    assert world.outcome() == {"calls": 0.0}
     assert [one.name for one in world.brief().actions] == ["legs.command"]
 
 
@@ -168,6 +178,21 @@ def test_what_no_module_can_do_is_refused(name: str) -> None:
     planner = Ruled(lambda moment: do(name) if moment.now == 0 and not moment.observations else do())
     play(Composed(Town(), {"legs": Nested(Grid(), Ruled())}), planner, EventDriven())
     assert planner.sets()[1] == (0, ["refused"])
+
+
+def test_two_modules_of_one_kind_draw_numbers_of_their_own() -> None:
+    class Die(Environment):
+        def begin(self, world: World, task: Task) -> None:
+            world.observe("cast", {"number": world.random("die").random(), "seed": world.seeds.integer("die")})
+
+    def cast(*names: str) -> list[dict[str, float]]:
+        episode = play(Composed(Town(), {name: Die() for name in names}), Ruled())
+        return [event.data for event in episode.events if event.name.endswith(".cast")]
+
+    one, two = cast("one", "two")
+    assert one["number"] != two["number"]
+    assert one["seed"] != two["seed"]
+    assert [two] == cast("two"), "what one draws changes nothing for the other"
 
 
 class Counting(Environment):
@@ -185,6 +210,7 @@ class Counting(Environment):
 
     def turned(self, turn: Turn) -> None:
         self.seen.append((self.done, self.world.now))
+        turn.text = "the record is not the world's"
         if len(self.seen) == 3:
             self.world.finish()
         else:
@@ -196,4 +222,4 @@ def test_a_world_hears_of_a_turn_after_its_effects(around: Callable[[Environment
     world = Counting()
     episode = play(around(world), Ruled(lambda moment: do("knock", "knock", takes=0.5)))
     assert world.seen == [(2, 0.5), (4, 2.0), (6, 3.5)]
-    assert (episode.finish, len(episode.turns)) == ("finished", 3)
+    assert (episode.finish, [turn.text for turn in episode.turns]) == ("finished", [""] * 3)

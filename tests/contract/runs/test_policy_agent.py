@@ -117,23 +117,32 @@ def test_what_cannot_be_understood_is_a_failure_but_for_a_world_that_reads_the_t
 
 
 def test_an_answer_that_was_broken_off_stays_as_far_as_it_had_come() -> None:
-    policy = Scripted('Dear Ada, {"name": "reply", "arguments": {"number": 0}}', "and so on")
-    episode = play(policy, Desk(4), time_per_token=1.0)
+    said = 'Dear Ada.\n<tool_call>{"name": "reply", "arguments": {"number": 0}}</tool_call>'
+    policy, early = Scripted(said, "and so on"), Scripted(said, "and so on")
+    episode = play(policy, Desk(4, 5), time_per_token=1.0)
+    play(early, Desk(0.5), time_per_token=1.0)
     assert read(policy.requests[1]) == [
         ("system", "Answer the mail."),
         ("user", "[0]"),
         ("assistant", "Dear"),
         ("user", "[4]\nmail number=0"),
     ]
+    assert episode.turns[1].finish == "stop", "it isn't broken off again before it has answered"
     # The call that it would have made was never out: nobody waits for its answer.
     assert episode.utility == 0
     assert (episode.turns[0].text, episode.turns[0].count, episode.turns[0].finish) == ("Dear", 4, "interrupted")
+    assert (episode.turns[0].calls, episode.turns[0].said) == ((), None)
+    assert policy.requests[1].before is not None
+    assert policy.requests[1].before.text == "Dear", "its tokens go on from those that were out"
+    assert read(early.requests[1])[1:] == [("user", "[0]"), ("user", "[0.5]\nmail number=0")]
+    assert early.requests[1].before is None
 
 
 def test_a_window_shows_the_last_turns_and_no_answer_without_its_call() -> None:
     policy = Scripted(*['{"name": "reply", "arguments": {"number": 0}}'] * 9)
-    play(policy, Desk(1, 2, 3, 4), window=2)
-    for request in policy.requests:
+    episode = play(policy, Desk(1, 2, 3, 4), window=2)
+    for turn, request in zip(episode.turns, policy.requests, strict=True):
+        assert [episode.messages[place] for place in turn.shown] == list(request.messages)
         roles = [message.role for message in request.messages]
         assert roles[0] == "system"
         assert roles[1] == "user"
@@ -152,7 +161,13 @@ class Quiz(Environment):
     def _ask(self, number: int) -> None:
         self.world.round(number, 5)
         self.world.observe("question", {"number": number})
+        self.world.measure("asked", 1.0)
         self._number = number
+
+    @action
+    def hint(self) -> None:
+        """Ask for a hint."""
+        self.world.observe("hint")
 
     @action
     def answer(self) -> None:
@@ -171,9 +186,11 @@ def look() -> str:
 
 @pytest.mark.parametrize("looks", [0, 2])
 def test_a_window_of_rounds_shows_whole_rounds_whatever_their_number_of_turns(looks: int) -> None:
-    turns = [*['{"name": "look"}'] * looks, '{"name": "answer"}'] * 5
+    turns = [*['{"name": "look"}'] * looks, '{"name": "hint"}', '{"name": "answer"}'] * 5
     policy = Scripted(*turns)
-    play(policy, Quiz(), tools=[look], window=3)
+    episode = play(policy, Quiz(), tools=[look], window=3)
+
+    assert [measure.round for measure in episode.measures] == [1, 2, 3, 4, 5]
 
     last = policy.requests[-1].messages
     told = "\n".join(message.content for message in last)
@@ -215,7 +232,7 @@ def test_what_the_memories_recall_is_told_before_the_news_and_the_record_says_wh
 
     assert read(policy.requests[1])[-1] == ("user", "[3]\nYou remember:\n- Ada is in a hurry\nmail number=0")
     assert (notes.queries[1].text, notes.queries[1].now, notes.queries[1].limit) == ("mail number=0", 3, 2)
-    assert notes.begun == ["00000-0"]
+    assert (notes.begun, notes.met) == (["00000-0"], [])
     found = [event for event in episode.events if event.kind == "memory"]
     assert [(event.time, event.name, event.data) for event in found] == [
         (3, "recalled", {"text": "Ada is in a hurry", "score": 0.5, "why": {"since": "march"}})

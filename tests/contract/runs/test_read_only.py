@@ -10,6 +10,7 @@ import json
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -171,7 +172,7 @@ def test_a_world_that_removes_turns_is_named(host: Host, tmp_path: Path) -> None
 
 ODD = {
     "twice": lambda episode: [Score(episode.id, "odd", 1.0)] * 2,
-    "of no turn": lambda episode: [Score(episode.id, "odd", 1.0, turn=9999)],
+    "of no turn": lambda episode: [Score(episode.id, "odd", 1.0, turn=len(episode.turns))],
     "of an unknown track": lambda episode: [Score(episode.id, "odd", 1.0, track="sideways")],  # type: ignore[arg-type]
     "not a number": lambda episode: [Score(episode.id, "odd", float("nan"))],
     "of an unknown episode": lambda episode: [Score("99999-9", "odd", 1.0)],
@@ -195,7 +196,8 @@ def test_a_score_that_does_not_fit_is_an_error_and_none_is_kept(
 
 def test_scores_of_different_places_are_no_doubles() -> None:
     episode = Episode(Task(0, 0), turns=[Turn(0, 0, 1), Turn(1, 1, 2)])
-    scores = [Score("00000-0", "odd", 1.0, turn=turn, round=number) for turn in (None, 0, 1) for number in (None, 1)]
+    places = list(product((None, 0, 1), (None, 1), ("base", "personal")))
+    scores = [Score("00000-0", "odd", 1e100, turn=turn, round=number, track=of) for turn, number, of in places]  # type: ignore[arg-type]
 
     assert wrong_scores(scores, [episode]) == ""
     assert "two scores" in wrong_scores([*scores, replace(scores[3], value=2.0)], [episode])

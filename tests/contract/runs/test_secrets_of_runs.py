@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from base64 import b64encode
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
@@ -14,9 +13,7 @@ from command_line import Agentfw, Answer
 KEY = "Hunter2/Swordfish+and=Chips>>>???"
 FORMS = {
     "plain": KEY,
-    "lower": KEY.lower(),
     "nested address": quote(quote(KEY, safe=""), safe=""),
-    "basic": b64encode(f"ana:{KEY}".encode()).decode(),
 }
 """Some of those that are found; tests of secrets by themselves have all of them."""
 
@@ -103,15 +100,6 @@ def agentfw_reward_models():
 """
 
 
-FORECAST = """
-import os
-
-def lookup(term: str) -> str:
-    "Look a term up."
-    print(os.environ["FORECAST_KEY"])
-    return "with " + os.environ["FORECAST_KEY"]
-"""
-
 Leaky = Callable[..., tuple[Answer, dict[str, str]]]
 """Runs the parrot. Returns the answer, and all texts that came of it, by their names."""
 
@@ -165,16 +153,3 @@ def test_a_setting_that_is_named_like_a_secret_is_one_in_what_is_recalled_and_in
     assert wrong in failed.err
     assert wrong in seen["failed.jsonl"]
     assert json.loads(seen["run.json"])["spec"]["memories"][0]["settings"] == {"token": "**********"}
-
-
-@pytest.mark.slow
-def test_a_key_of_the_environment_is_struck_from_a_tools_answer(leaky: Leaky, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FORECAST_KEY", KEY)
-    Path("answers.py").write_text(FORECAST)
-
-    answer, seen = leaky("nothing", "--tool", "./answers.py")
-
-    assert answer.code == 0, answer.err
-    assert not [name for name, text in seen.items() if "swordfish" in text.lower()]
-    assert "with **********" in seen["shown.txt"]
-    assert "**********" in answer.err

@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from agentfw import Episode, Generation, Memory, Message, Policy, Request, Session, Task
+from agentfw.episode import Call
 from agentfw.errors import EndpointError, UsageError
-from agentfw.memory import Query, Recollection
-from agentfw.request import Action, Sampling
+from agentfw.memory import Embedded, Query, Recollection
+from agentfw.request import Action, Forwarded, Passed, Sampling
 from agentfw.tool import FunctionTool, Tool
 from agentfw.turns.session import Reply, extended
 
@@ -78,7 +79,7 @@ def test_an_answer_that_comes_back_unchanged_brings_its_tokens() -> None:
 
 def test_calls_are_told_apart_from_the_text_and_come_back_as_they_were() -> None:
     session, policy = begun()
-    [reply] = answers(session, [user("a")], actions=[LOOK])
+    [reply] = answers(session, [user("a")], actions=[LOOK], stop=["look"])
     told = Message("assistant", reply.text, reply.calls)
 
     answers(session, [user("a"), told, Message("tool", "nothing", answers=reply.calls[0].id)], actions=[LOOK])
@@ -86,6 +87,22 @@ def test_calls_are_told_apart_from_the_text_and_come_back_as_they_were() -> None
     assert (reply.text, reply.finish, [call.name for call in reply.calls]) == ("So.\n", "calls", ["look"])
     assert policy.requests[1].before is not None
     assert session.episode.messages[1].content == 'So.\n<tool_call>{"name": "look"}</tool_call>'
+    assert policy.requests[0].stop == (), "a stop sequence would cut the arguments"
+
+
+def test_calls_of_which_only_some_have_ids_get_ids_of_their_own_and_a_text_ends_at_the_first_stop() -> None:
+    class Two(Policy):
+        async def generate(self, request: Request) -> Generation:
+            return Generation(
+                "One. Two. Three.", calls=(Call("look", {}, "x"), Call("look"))[: len(request.actions) * 2]
+            )
+
+    session = Session(Two(), Task(0, seed=7))
+    [calling] = answers(session, [user("a")], actions=[LOOK])
+    [telling] = answers(session, [user("b")], stop=["Three", "Two"])
+
+    assert len({call.id for call in calling.calls} - {""}) == 2
+    assert telling.text == "One. "
 
 
 def test_a_session_goes_on_from_its_record() -> None:
@@ -103,12 +120,15 @@ def test_a_session_goes_on_from_its_record() -> None:
     whole.turns[0].ended = 60.0
     later.restore(whole)
     assert later.now >= 60.0
+    assert later.news().messages == [], "what is on disk isn't written again"
     answers(later, [user("a"), first.message, user("b")])
 
     assert policy.requests[0].before is not None
     assert policy.requests[0].before.token_ids == (101,)
     assert [turn.index for turn in later.episode.turns] == [0, 1]
     assert later.name == "tea"
+    answers(later, [user("c")], actions=[LOOK])
+    assert later.episode.actions == {"": [{"name": "look", "description": "Look", "parameters": LOOK.parameters}]}
 
 
 def test_who_leads_the_session_chooses_the_sampling_unless_the_run_does() -> None:
@@ -137,6 +157,10 @@ def test_memories_are_asked_once_a_conversation_and_only_for_the_user_that_is_na
     assert shown[0][0] == shown[1][0] == "Be brief.\n\nYou remember:\n- note for ada"
     assert shown[2] == shown[3] == ["a"]
     assert policy.requests[1].before is not None
+    alone, policy = begun(memories=[Notes("note")], sole_user=True)
+    answers(alone, [user("a")])
+    answers(alone, [user("a")], user="eve")
+    assert ["note" in request.messages[0].content for request in policy.requests] == [True, False]
 
 
 def test_what_can_not_be_done_is_an_error_and_the_session_goes_on() -> None:
@@ -144,20 +168,29 @@ def test_what_can_not_be_done_is_an_error_and_the_session_goes_on() -> None:
     with pytest.raises(EndpointError):
         answers(session, [user("fail")])
     failed = session.failure
-    answers(session, [user("a")], [user("b")])
+
+    async def at_once() -> list[Reply | BaseException]:
+        asked = (session.answer([user(text)]) for text in "abc")
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    came = asyncio.run(at_once())
 
     assert isinstance(failed, EndpointError)
     assert session.failure is None
+    assert [type(one) for one in came] == [Reply, Reply, UsageError], "answers on their way are turns, too"
     for wrong in ([user("c")], []):
         with pytest.raises(UsageError):
             answers(session, wrong)
-    with pytest.raises(UsageError, match="no turn 9"):
-        session.feedback(1.0, turn=9)
+    with pytest.raises(UsageError, match="no turn 2"):
+        session.feedback(1.0, turn=2)
     session.end()
+    assert session.end("later").finish == "ended"
     with pytest.raises(UsageError, match="ended"):
         answers(session, [user("a")])
     with pytest.raises(UsageError, match="ended"):
         session.feedback(1.0)
+    with pytest.raises(UsageError, match="ended"):
+        session.remember("Tea.")
 
 
 class Counter(Notes):
@@ -181,6 +214,7 @@ class Counter(Notes):
 
 def test_a_policy_that_only_calls_tools_of_the_memory_has_to_answer_in_the_end() -> None:
     memory = Counter()
+    memory.notes = ()  # so that the conversations of all users begin alike
     session, policy = begun(memories=[memory])
 
     [reply] = answers(session, [user("a")], user="ada")
@@ -189,7 +223,20 @@ def test_a_policy_that_only_calls_tools_of_the_memory_has_to_answer_in_the_end()
     assert not reply.calls
     assert 1 < memory.calls < 100
     assert policy.requests[-1].before is not None, "its tokens go on from those of the answer before"
-    assert len(memory.begun) == 1
+    answers(session, [user("a"), reply.message, user("b")], user="ada")
+    assert [one.role for one in policy.requests[-1].messages].count("tool") == memory.calls
+    answers(session, [user("a"), reply.message, user("b")], user="eve")
+    assert [one.role for one in policy.requests[-1].messages] == ["user", "assistant", "user"], "it is ada's alone"
+    answers(session, [user("c")], user="ada", schema={"type": "object"})
+    assert not policy.requests[-1].actions
+    later = restored(session, policy, memories=[memory])
+    answers(later, [user("b")], user="ada")
+    assert len(memory.begun) == 1, "also after a restart"
+    short, _ = begun(memories=[memory], max_turns=3)
+    with pytest.raises(UsageError, match="3 turns"):
+        answers(short, [user("a")], user="ada")
+    with pytest.raises(UsageError, match="a tool look, too"):
+        answers(session, [user("a")], user="ada", actions=[LOOK])
 
 
 def test_who_leads_a_session_may_call_its_tools_instead() -> None:
@@ -228,6 +275,9 @@ class Numbered(Policy):
         number = self.mark * 100 + len(self.requests)
         return Generation(self.text, prompt_ids=(self.mark * 100,), token_ids=(number,), logprobs=(-1.0,))
 
+    async def forward(self, request: Request, forwarded: Forwarded) -> Passed:
+        return Passed((Generation(forwarded.recalled),))
+
 
 def answer(session: Session, messages: Sequence[Message], policy: Policy, model: str) -> Reply:
     return asyncio.run(session.answer(messages, policy=policy, model=model))
@@ -239,9 +289,9 @@ def goes_on_from(policy: Numbered) -> tuple[int, ...]:
     return () if before is None else before.token_ids
 
 
-def restored(session: Session, policy: Policy) -> Session:
+def restored(session: Session, policy: Policy, memories: Sequence[Memory] = ()) -> Session:
     """The session in a later process, from its record."""
-    later = Session(policy, session.episode.task)
+    later = Session(policy, session.episode.task, memories=memories)
     later.restore(Episode.from_record(json.loads(json.dumps(session.episode.to_record()))))
     return later
 
@@ -323,21 +373,63 @@ def test_an_answer_that_breaks_off_is_written_before_anybody_is_told() -> None:
     [cut] = [event.data for news in written for event in news.events if event.name == "cut_off"]
     assert (cut["text"], cut["why"], cut["shown"]) == ("It begins ", "gone", [0])
     assert before == [user("Go on")], "the question is written before the policy is asked"
+    assert session.unfinished == []
 
 
-@pytest.mark.parametrize("before", [(), ("She likes tea.",)])
-def test_a_conversation_keeps_what_was_recalled_for_it_also_if_it_was_nothing(before: tuple[str, ...]) -> None:
-    policy = Numbered(1, "Yes.")
-    session = Session(policy, Task(0, seed=7, user="ada"), memories=[Notes(*before)])
-    first = asyncio.run(session.answer([user("Tea?")], user="ada"))
-    later = Session(policy, session.episode.task, memories=[Notes("She has learned to like coffee.")])
-    later.restore(Episode.from_record(session.episode.to_record()))
+class Topics(Memory):
+    """Knows a line of each topic, and that texts of different topics are far apart."""
 
-    asyncio.run(later.answer([user("Tea?"), first.message, user("Green?")], user="ada"))
-    asyncio.run(later.answer([user("And now?")], user="ada"))
+    def __init__(self, *topics: str) -> None:
+        self.topics, self.asked = list(topics), list[str]()
 
-    goes_on, new = policy.requests[1:]
-    assert goes_on.before is not None
-    assert goes_on.before.token_ids == first.turn.token_ids
-    assert "coffee" not in goes_on.messages[0].content
-    assert "coffee" in new.messages[0].content, "a new conversation is told what is known now"
+    async def recall(self, query: Query) -> Sequence[Recollection]:
+        self.asked.append(query.text)
+        return [Recollection(f"Ada likes {topic}.") for topic in self.topics if topic in query.text]
+
+    async def embed(self, texts: Sequence[str]) -> Embedded:
+        return Embedded("topics", [[float(topic in text) for topic in ("tea", "tests", "Hello")] for text in texts])
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_what_is_recalled_later_is_told_once_and_to_its_user_alone_until_it_is_forgotten(restarts: bool) -> None:
+    memory, policy = Topics("tea", "tests"), Numbered(1, "Yes.")
+    session = Session(policy, Task(0, seed=7, user="ada"), memories=[memory])
+
+    def shown(*texts: str, name: str = "ada") -> list[str]:
+        """What the policy is shown of a conversation in which it always said yes."""
+        nonlocal session
+        session = restored(session, policy, [memory]) if restarts else session
+        talk = [one for text in texts for one in (user(text), Message("assistant", "Yes."))]
+        asyncio.run(session.answer(talk[:-1], user=name))
+        return [message.content for message in policy.requests[-1].messages]
+
+    later = "Run the tests.\n\nYou remember:\n- Ada likes tests."
+    assert shown("Hello") == ["Hello"]
+    for _ in range(2):
+        assert shown("Hello", "Run the tests.") == ["Hello", "Yes.", later]
+    assert shown("Hello", "Run the tests.", "More tests") == ["Hello", "Yes.", later, "Yes.", "More tests"]
+    assert memory.asked == ["Hello", "Run the tests."], "once for each subject"
+    assert shown("Hello", "Run the tests.", "And tea?")[-1] == "And tea?\n\nYou remember:\n- Ada likes tea."
+    assert shown("Hello", "Run the tests.", "And tea?", "Hello tests")[-1] == "Hello tests", "no line twice"
+    plain = ["Hello", "Yes.", "Run the tests.", "Yes.", "More"]
+    for name in ("", "eve"):
+        assert shown("Hello", "Run the tests.", "More", name=name) == plain
+        assert goes_on_from(policy) == (), "nor in the tokens of an answer to it"
+    first = ["You remember:\n- Ada likes tea.", "Which tea?"]
+    assert shown("Which tea?") == first
+    memory.topics.append("Which")
+    assert shown("Which tea?", "Green?") == [*first, "Yes.", "Green?"]
+    assert goes_on_from(policy) == session.episode.turns[-2].token_ids
+    assert "likes Which" in shown("Which one?")[0], "a new conversation is told what is known now"
+    for name, told in (("ada", first[0]), ("eve", ""), ("", "")):
+        passed = session.answer([user("Which tea?")], user=name, forwarded=Forwarded({}))
+        assert asyncio.run(passed).turn.text == told
+    memory.topics.clear()
+    session.forget_recalled()
+    assert shown("Hello", "Run the tests.", "More") == plain
+    assert shown("Which tea?", "Green?") == ["Which tea?", "Yes.", "Green?"]
+    said = [event.data["message"] for event in session.episode.events if event.name == "said"]
+    assert [session.episode.messages[place].content for place in said] == [
+        *("Hello", "Run the tests.", "More tests", "And tea?", "Hello tests"),
+        *("Which tea?", "Green?", "Which one?", "More", "Green?"),
+    ], "each is heard once, or again after a forgetting"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pty
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,11 +20,16 @@ from command_line import Agentfw
 from serving_gateways import CLIENT
 from waiting import until
 
+from agentfw import Episode, Message, Request, Task
+from agentfw.episode import Call, Event, Turn, Usage
+from agentfw.errors import BudgetSpentError
 from agentfw.hookspecs import hookimpl
-from agentfw.runs import RunFolder, list_runs, read_sessions
+from agentfw.runs import RunFolder, list_runs, parse_spec, read_sessions
 from agentfw.testing import fresh_host
 from agentfw_plugins.gateway.keys import KeyFile
 from agentfw_plugins.gateway.live import Limits
+from agentfw_plugins.hooks.budget import Budget, BudgetSettings
+from agentfw_plugins.hooks.ledger import Ledger
 from agentfw_plugins.hooks.redact import Redact, RedactSettings
 
 from ..gateway.upstream import passing
@@ -177,6 +185,62 @@ def _set(assignment: str) -> tuple[str, str]:
     return "--set", f"hook.budget.{assignment}"
 
 
+def test_a_limit_holds_for_its_month_user_key_and_book_and_an_own_one_in_the_place_of_the_general(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = {"phone": {"day_tokens": 100}, "tea": {"tokens": 0}}
+    own = {"users": {"guest": {"tokens": 30}, "bob": {"tokens": 1000}}, "keys": keys}
+    hook = Budget(BudgetSettings.model_validate({"month": {"user_tokens": 100}, **own}))
+    usage = Usage(prompt=40, cached=0, sampled=10, cost=0.5)
+
+    async def asked(day: str, user: str, session: str = "tea", environment: str = "sessions") -> Callable[[], None]:
+        """Make a request of this day. Returns what answers it with fifty tokens."""
+        for module in ("budget", "ledger"):
+            monkeypatch.setattr(f"agentfw_plugins.hooks.{module}.today", lambda: day)
+        spec = SimpleNamespace(environment=SimpleNamespace(name=environment))
+        run = SimpleNamespace(id="r", spec=spec, folder=SimpleNamespace(path=tmp_path / "r"))
+        hook.agentfw_run_started(run)
+        request = Request((), task=Task(0, 7, user, query=session))
+        await hook.agentfw_request(run, request, "m", lambda: usage)
+        return lambda: hook.agentfw_answered(run, request, "m", usage, True)
+
+    def answered(*about: str, **more: str) -> bool:
+        async def ask() -> bool:
+            try:
+                (await asked(*about, **more))()
+            except BudgetSpentError:
+                return False
+            return True
+
+        return asyncio.run(ask())
+
+    async def beside(day: str, user: str) -> None:
+        """A request that nobody has answered yet is no reason to let another user wait."""
+        answer = await asked(day, user, session="one")
+        await asyncio.wait_for(asyncio.create_task(asked(day, "fay", session="two")), 30)
+        answer()
+
+    def answers(user: str, *days: str, session: str = "tea") -> list[bool]:
+        return [answered(day, user, session) for day in days]
+
+    october, november, last, december = "2026-10-31", "2026-11-01", "2026-11-30", "2026-12-01"
+    assert answers("ada", october, october, october) == [True, True, False]
+    assert answers("ada", november, last, last, december) == [True, True, False, True]
+    assert answers("guest", october, november) == [True, False]
+    assert answers("bob", october, october, october) == [True] * 3
+    assert answers("dan", november, november, november, session="phone:tea") == [True, True, False]
+    assert answers("eve", november, last, session="phone:tea") == [False, True]
+    assert answers("fay", november) == [True]
+    asyncio.run(beside(november, "gus"))
+    assert answered(last, "ada", environment="inbox"), "what gateways answered is nothing to a run"
+    ledger = Ledger(tmp_path / "usage.db")
+    assert [(row.name, row.requests) for row in ledger.report("day")] == [
+        *((october, 6), (november, 5), (last, 3), (december, 1))
+    ]
+    assert [(row.name, row.money) for row in ledger.report("user", since=last)] == [("ada", 1.5), ("eve", 0.5)]
+    assert [row.tokens for row in ledger.report("key", key="")] == [600]
+
+
 SECRETS = [
     "sk-proj-abcdEFGH1234ijklMNOP5678",
     "ghp_0123456789abcdefghijABCDEFGHIJ012345",
@@ -221,25 +285,32 @@ def test_a_run_has_them_neither_in_its_record_nor_in_files_beside_it(
     assert any("[masked: card]" in file.read_text("utf-8") for file in files if file.name == "episodes.jsonl")
 
 
-def test_what_another_hook_adds_is_redacted_too_and_no_other_episode_loses_its_tokens() -> None:
+def test_every_part_of_a_record_is_redacted_also_what_another_hook_adds_and_its_episode_keeps_no_tokens() -> None:
+    card = "4111 1111 1111 1111"
+
     class Adding:
         @hookimpl
-        def agentfw_record(self, record: dict[str, Any]) -> dict[str, Any]:
-            card = "4111 1111 1111 1111" if record["task"]["split"] == "test" else ""
-            return {**record, "profile": {"card": card}}
-
-    host = fresh_host(Adding(), builtins=True)
-    from agentfw import Task
-    from agentfw.runs import parse_spec
-    from agentfw.testing import sample_episode
+        def agentfw_record(self, record: dict[str, object]) -> dict[str, object]:
+            return {**record, "profile": {"card": card}} if card in str(record) else record
 
     spec = parse_spec({"environment": "inbox", "policy": "scripted", "hooks": ["redact"]})
-    hooks = host.hooks_of_run(spec.hooks, 60.0)
+    hooks = fresh_host(Adding(), builtins=True).hooks_of_run(spec.hooks, 60.0)
 
-    for split, card, has_tokens in (("test", "[masked: card]", False), ("train", "", True)):
-        record = sample_episode(Task(0, 7, split=split)).copied().to_record()
-        decided = hooks.decide_now("agentfw_record", run=None, record=record)
-
+    def recorded(task: int, text: str, split: str = "test") -> dict[str, Any]:
+        call = Call("pay", {"with": [text]}, "1")
+        turn = Turn(0, 0, 1, text=text, said=text, failures=(text,), calls=(call,), token_ids=(5,), logprobs=(-1.0,))
+        messages, events = [Message("assistant", text, (call,))], [Event(0, "answer", "x", {"text": text, "id": "1"})]
+        episode = Episode(Task(task, 7, split=split), messages=messages, events=events, turns=[turn])
+        decided = hooks.decide_now("agentfw_record", run=None, record=episode.copied().to_record())
         assert decided is not None
-        assert decided.answer["profile"] == {"card": card}
-        assert any(turn["token_ids"] for turn in decided.answer["turns"]) is has_tokens
+        record: dict[str, Any] = decided.answer
+        return record
+
+    first, later = recorded(0, card), recorded(0, "Thanks.")
+    others = [recorded(1, "Thanks."), recorded(0, "Thanks.", "train")]
+
+    assert card not in str(first)
+    assert first["profile"] == {"card": "[masked: card]"}
+    assert first["events"][-1][3] == {"did": "masked", "card": 8}
+    kept = [len(record["turns"][0]["token_ids"]) for record in (first, later, *others)]
+    assert kept == [0, 0, 1, 1], "also what the episode is told later, whose prompts have it, and no other's"
