@@ -173,7 +173,10 @@ def test_cases_are_private_unless_the_graph_shares_them(open_graph: OpenGraph) -
 def test_cases_stay_apart_from_what_is_remembered(graph: SkillGraph) -> None:
     graph.add(owner="ana", text="my card was made in Bonn")
 
-    assert [hit.skill.text for hit in graph.recall("my card was stolen", user="ana")] == ["my card was made in Bonn"]
+    for when in (None, 9e9):
+        hits = graph.recall("my card was stolen", user="ana", as_of=when)
+        assert [hit.skill.text for hit in hits] == ["my card was made in Bonn"]
+    assert len(graph.recall("my card", user="ana", where={"case.verdict": {"$gte": 0.9}})) == 3
     assert graph.hear("My card is from a bank in Bonn.", user="ana", id="m1").kept != ()
     assert len(graph.cases("my card was stolen", user="ana", k=10)) == 3
     graph.forget("ana")
