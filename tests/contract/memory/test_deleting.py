@@ -244,6 +244,19 @@ def test_what_told_it_and_what_said_the_same_go_too(open_graph: OpenGraph, tmp_p
     assert [one.text for one in graph.history(other.id).versions] == ["drink water", "drink juice"]
 
 
+def test_deleting_a_text_of_signs_deletes_no_other(graph: SkillGraph, rows_of: RowsOf) -> None:
+    skill = graph.add(owner="ana", text="\U0001f600").id
+    other = graph.add(owner="ana", text="!?").id
+    graph.update(other, text="tea")
+    for name, query in (("t1", "\U0001f600"), ("t2", "switch on the lamp")):
+        graph.learn(Trajectory(name, "ana", query), 0.8)
+
+    graph.delete(skill)
+
+    assert told(rows_of(graph)) == {"t1": "", "t2": "switch on the lamp"}
+    assert [one.text for one in graph.history(other).versions] == ["!?", "tea"]
+
+
 def test_one_past_version_is_erased_and_the_others_stay(graph: SkillGraph, tmp_path: Path) -> None:
     skill = graph.add(owner="ana", text="call ana at 5551")
     graph.update(skill.id, text="call ana at inimitable 5552")
