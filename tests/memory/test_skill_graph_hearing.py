@@ -305,10 +305,15 @@ def test_a_model_sees_no_answer_to_a_message_that_has_a_secret_among_other_texts
     (asked,) = model.asked[-1]
     assert [one["text"] for one in asked["before"]] == ["I've got a dog", "He's called Rex", "How old is he?"]
 
+    graph.forget("ana")
+    graph.hear("He's five", user="ana", conversation="c")
+
+    assert model.asked[-1][0]["before"] == [], "what was said before is forgotten"
+
 
 def test_a_newer_statement_wins_and_the_older_keeps_its_dates(opened: Any) -> None:
-    graph, _ = opened(decided(action="UPDATE", id="s2", text="Works at Bosch", evidence="I work at Bosch now"))
-    assert graph.add(owner="ana", text="Works at Siemens", valid_from=1_000.0).id == "s2"
+    graph, _ = opened(decided(action="UPDATE", id="s2", text="Works at Bosch", evidence="I work", since="2999-01-01"))
+    assert graph.add(owner="ana", text="Works at Siemens", visibility="shared", valid_from=1_000.0).id == "s2"
     graph.hear("I work at Bosch now", user="ana", at=2_000.0)
 
     assert [(one.text, one.valid_from, one.valid_to) for one in graph.history("s2").versions] == [

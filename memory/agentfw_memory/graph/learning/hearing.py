@@ -59,7 +59,7 @@ class Hearer:
     def __init__(self, recaller: Recaller, editor: Editor, writer: Writer | None) -> None:
         self._recaller, self._rows, self._settings = recaller, recaller.rows, recaller.settings
         self._editor, self.writer = editor, writer
-        self._before: OrderedDict[tuple[str, str], deque[tuple[str, str]]] = OrderedDict()
+        self._before: OrderedDict[tuple[str, str, int], deque[tuple[str, str]]] = OrderedDict()
 
     def said(self, saying: Saying) -> Said | None:
         """Return what a writer is asked, or None if there is nothing to decide."""
@@ -77,8 +77,10 @@ class Hearer:
         own = tuple(storable(one, longest) for one in own_words(saying.text) if not has_secret(one))
         before: tuple[tuple[str, str], ...] = ()
         if saying.conversation:
-            turns = self._before.setdefault((saying.user, saying.conversation), deque(maxlen=TURNS_BEFORE))
-            self._before.move_to_end((saying.user, saying.conversation))
+            # Turns from before somebody was forgotten, or a memory erased, may say what is gone.
+            key = saying.user, saying.conversation, self._recaller.head.forgotten
+            turns = self._before.setdefault(key, deque(maxlen=TURNS_BEFORE))
+            self._before.move_to_end(key)
             if len(self._before) > CONVERSATIONS:
                 self._before.popitem(last=False)
             if saying.answer_to:  # what was answered to a secret may repeat it, whatever was said after it
