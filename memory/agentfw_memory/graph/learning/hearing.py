@@ -116,8 +116,7 @@ class Hearer:
         decisions += self._plain(said, rest)
         to_forget = self._to_forget(said, [one for one in decisions if one.action == "DELETE"])
         wanted = [one for one in decisions if one.action in ("ADD", "UPDATE")][:MOST_KEPT]
-        if problem:
-            problem = f"{problem}; what was said was kept as it was said"
+        problem += "; what was said was kept as it was said" if problem else ""
         if not wanted:
             return Heard(saying.id, problem=problem, to_forget=to_forget)
         vectors = self._recaller.embed([one.text for one in wanted])
@@ -151,9 +150,8 @@ class Hearer:
     def asked_to_forget(self, text: str, user: str) -> list[Skill]:
         if not may_ask_to_forget(text):
             return []
-        own = own_words(text)
-        said = Said(text, user, self._rows.store.now(), own=tuple(own))
-        found = self._to_forget(said, [one for one in self._plain(said, own) if one.action == "DELETE"])
+        said = Said(text, user, self._rows.store.now(), own=tuple(own_words(text)))
+        found = self._to_forget(said, [one for one in self._plain(said, said.own) if one.action == "DELETE"])
         return list(self._rows.skills([check_skill(one) for one in found]).values())
 
     def _plain(self, said: Said, sentences: Sequence[str]) -> list[Decision]:
