@@ -47,16 +47,16 @@ def test_erasing_empties_ones_own_trajectories_of_it_alone(where: str, open_grap
     hers = graph.add(owner="ana", text="serve inimitable tea", visibility="shared").id
     his = graph.add(owner="ben", text="serve inimitable tea").id
     for user in ("ana", "ben"):
-        for query in ("serve inimitable tea", "switch on the lamp"):
+        for query in ("serve inimitable tea", "switch on the tea lamp"):
             graph.learn(Trajectory(f"{user}: {query[:5]}", user, query, skills=(hers, his)), 0.8)
 
     receipt = graph.delete(hers)
 
     assert told(rows_of(graph)) == {
         "ana: serve": "",
-        "ana: switc": "switch on the lamp",
+        "ana: switc": "switch on the tea lamp",
         "ben: serve": "serve inimitable tea",
-        "ben: switc": "switch on the lamp",
+        "ben: switc": "switch on the tea lamp",
     }
     assert (receipt.skills, receipt.trajectories) == (1, 1)
     assert (graph.get(his).text, graph.get(his).uses) == ("serve inimitable tea", 2)
@@ -277,7 +277,7 @@ def test_one_past_version_is_erased_and_the_others_stay(graph: SkillGraph, tmp_p
 
 def test_deleting_twice_or_what_is_no_skill_deletes_nothing(graph: SkillGraph) -> None:
     skill = graph.add(owner="ben", text="ask first", tools=["mail"]).id
-    kept = graph.add(owner="ben", text="ask twice", tools=["mail"]).id
+    kept = graph.add(owner="ben", text="Ask first!", tools=["mail"]).id
     edges = graph.admin.stats().edges
 
     with pytest.raises(UnknownSkillError):
