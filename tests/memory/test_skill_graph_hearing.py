@@ -125,7 +125,6 @@ def test_secrets_are_never_remembered(graph: SkillGraph) -> None:
         ("My landlord wrote that he lives in Spain.", False),
         ("假如我住在罗马。", False),
         ("I'm vegan. What should I cook tonight?", True),
-        ("My sister lives in Madrid?", False),
     ],
 )
 def test_lasting_facts_are_told_from_talk_play_and_requests(hearing: SkillGraph, text: str, is_kept: bool) -> None:
@@ -146,7 +145,8 @@ def test_a_fact_in_two_messages_is_kept_and_found(sorting: SkillGraph, first: st
 
 
 def test_a_correction_comes_first_and_the_older_saying_is_marked(sorting: SkillGraph) -> None:
-    for place, text in enumerate(("I have two brothers.", "My doctor is Dr Green.", "My dentist is Dr Brown.")):
+    said = "My brother lives in Madrid.", "My sister works in Madrid.", "My dentist is Dr Brown."
+    for place, text in enumerate(said):
         sorting.hear(text, user="ana", conversation="c", at=NOON + place)
     sorting.hear("That's wrong, my dentist is Dr White now.", user="ana", conversation="d", at=NOON + 9)
     newer, older, *others = sorting.recall("Who is my dentist?", user="ana")
@@ -210,16 +210,17 @@ def test_an_embedder_that_knows_what_words_mean_helps_to_tell_what_is_lasting(so
     ],
 )
 def test_forgetting_is_asked_for_and_done_once_it_is_confirmed(sorting: SkillGraph, said: str, request_: str) -> None:
+    others = "I have a brother called Tom.", "My sister's son Tom breeds a dog in Madrid and sells it."
+    sorting.hear(others[0], user="ana", conversation="c")
     sorting.hear(said, user="ana", conversation="c")
-    other = "I have a brother called Tom."
-    sorting.hear(other, user="ana", conversation="c")
+    sorting.add(owner="ana", text=others[1])
     sorting.add(owner="ben", text=said, visibility="shared")
     heard = sorting.hear(request_, user="ana", conversation="c")
     assert heard.kept == ()
     assert [(sorting.get(one).owner, sorting.get(one).text) for one in heard.to_forget] == [("ana", said)]
-    assert kept(sorting) == [said, other]  # nothing is deleted before it is confirmed
+    assert kept(sorting) == [others[0], said, others[1]]  # nothing is deleted before it is confirmed
     sorting.delete(*heard.to_forget)
-    assert (kept(sorting), kept(sorting, "ben")) == ([other], [said])
+    assert (kept(sorting), kept(sorting, "ben")) == ([*others], [said])
 
 
 @pytest.mark.parametrize("said", ["Please don't forget that I'm deaf in one ear.", "别忘了我有两个孩子。"])

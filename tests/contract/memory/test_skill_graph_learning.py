@@ -53,11 +53,11 @@ def test_a_good_trajectory_becomes_skills_with_what_shipped() -> None:
 
 def test_a_poor_trajectory_teaches_nothing_but_counts() -> None:
     with opened() as graph:
-        skill = graph.learn(trip("t1", "offer the earliest slot"), 1.0).added[0]
+        skill = graph.learn(trip("t1", "offer the earliest slot"), 0.7).added[0]  # just good enough
         learned = graph.learn(trip("t2", "offer something else", skills=[skill]), 0.2)
         assert learned.added == ()
         kept = graph.get(skill)
-        assert [kept.uses, kept.utility] == pytest.approx([2, 0.6])
+        assert [kept.uses, kept.utility] == pytest.approx([2, 0.45])
         assert graph.admin.stats().nodes["skill"] == 1
 
 
@@ -95,7 +95,7 @@ def test_skills_that_succeed_together_complement_each_other() -> None:
     with opened() as graph:
         one, two = graph.learn(trip("t1", "offer the slot|send a card"), 0.9).added
         assert graph.learn(trip("t2", skills=[one, two]), 0.3).complements == ()
-        learned = graph.learn(trip("t3", skills=[one, two]), 0.9)
+        learned = graph.learn(trip("t3", skills=[one, two]), 0.7)  # just good enough
         assert learned.complements == ((one, two),)
         assert graph.learn(trip("t4", skills=[one, two]), 0.9).complements == ()  # known by now
         hits = graph.recall("offer the slot", user="ana")
@@ -122,12 +122,12 @@ def test_the_cap_holds_and_the_least_useful_goes_first() -> None:
         assert "tea" in kept
         assert len(kept) == 4
         assert graph.history(ids["coffee"]).versions[0].valid_to is not None
-    with opened(skills_per_owner=2, learn_from=0.1) as graph:
+    with opened(skills_per_owner=3, learn_from=0.1) as graph:
         untried = graph.add(owner="ana", text="never tried").id
         case = graph.learn(Trajectory("case", "ana", "which tea?", answer="green"), 0.3).cases
-        retired = [graph.learn(trip(word, f"{word} {word}s {word}ing"), 0.3).retired for word in words[:3]]
-        assert retired[0] == ()
-        assert [graph.history(one).versions[0].text.split()[0] for (one,) in retired[1:]] == ["tea", "coffee"]
+        retired = [graph.learn(trip(word, f"{word} {word}s {word}ing"), 0.3).retired for word in words[:4]]
+        assert retired[:2] == [(), ()]
+        assert [graph.history(one).versions[0].text.split()[0] for (one,) in retired[2:]] == ["tea", "coffee"]
         assert {one.id for one in graph.skills(owner="ana")} >= {untried, *case}
 
 
@@ -179,8 +179,9 @@ def test_what_a_user_says_after_a_failure_is_learned() -> None:
             assert say(graph, name, words).added == ()
     with opened(extractor=AS_SAID, wishes_from=0.5) as graph:
         say(graph, "t1", "I prefer quiet tables.", reward=0.2)
+        say(graph, "t2", "I prefer round tables.", reward=0.5)
 
-        assert texts(graph) == set()
+        assert texts(graph) == {"For dining: I prefer round tables."}
 
 
 def test_the_opposite_in_nearly_the_same_words_becomes_the_newest_version_unless_both_shall_stay() -> None:

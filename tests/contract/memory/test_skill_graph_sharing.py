@@ -199,11 +199,12 @@ def test_a_correction_is_a_case_of_what_was_to_be_answered_and_a_secret_is_none(
 
 
 def test_cases_are_private_unless_the_graph_shares_them(open_graph: OpenGraph) -> None:
-    trip = {"id": "t1", "user": "ana", "query": "my card was stolen", "answer": "Emergencies"}
-    for shared, owners in ((False, []), (True, ["ana"])):
+    trip = {"query": "my card was stolen", "answer": "Emergencies"}
+    for shared, owners in ((False, []), (True, ["ana", "cem"])):
         graph = open_graph(":memory:", settings=GraphSettings(share_learned=shared))
-        graph.learn(trip, 1.0)
-        assert [case.owner for case in graph.cases("my card was stolen", user="ben")] == owners
+        for user in ("ana", "cem"):
+            graph.learn({**trip, "id": user, "user": user}, 1.0)
+        assert sorted(case.owner for case in graph.cases("my card was stolen", user="ben")) == owners
 
 
 def test_cases_stay_apart_from_what_is_remembered(graph: SkillGraph) -> None:

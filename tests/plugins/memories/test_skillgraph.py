@@ -145,9 +145,11 @@ def test_an_episode_counts_once_and_each_user_and_run_for_itself(memory: Open, t
     assert first.graph.admin.stats().nodes["trajectory"] == 3
     session = episode(replace(TASK, index=1))
     session.events.append(Event(0.0, "session", "tea", {"run": "run-1"}))
+    session.events.append(Event(0.0, "observation", "message", {"text": "I live in Berlin.", "by": "user"}))
     for gateway in (first, second):  # the second takes over what the first hasn't concluded
         learn(gateway, session)
     assert first.graph.admin.stats().nodes["trajectory"] == 4
+    assert not any("Berlin" in one.text for one in remembered(first)), "it was heard when it was said"
 
 
 def test_a_function_of_ones_own_drafts_the_skills(
@@ -192,6 +194,7 @@ def test_one_list_shows_everyone_what_anyone_said_and_forgets_nobody(memory: Ope
     mine = memory(one_list=True)
 
     learn(mine, episode())
+    say(mine, "ben", "Yes!", before="Forget that I prefer the earliest slot.")
 
     assert len(recalled(mine, "move my meeting", BEN)) == 1
     with pytest.raises(UsageError, match="doesn't know who said what"):
@@ -257,6 +260,7 @@ def test_how_answers_should_be_is_shown_whatever_is_asked(memory: Open) -> None:
     assert len(shown) == 5
     assert shown[-1].text.startswith("s2: Always answer in German.")
     assert recalled(mine, "Where is the red lamp?", BEN) == []
+    assert "red lamp" in recalled(mine, "Where is the red lamp?", limit=1)[0].text
 
 
 def test_a_correction_is_about_what_it_says_now_and_is_its_users_alone(memory: Open) -> None:
@@ -280,11 +284,11 @@ def test_a_thumb_rates_what_was_recalled_for_the_answer(memory: Open) -> None:
     first, second = recalled(mine, question)
     rated = Episode(TASK, environment="sessions")
     rated.messages += [Message("system", f"You remember:\n- {first.text}"), Message("user", question)]
-    learn(mine, rated, 0.0)  # nobody says what they think of it
+    asked = Event(0.0, "observation", "asked", {"text": question})
     metric = Event(0.0, "observation", "feedback", {"value": -1.0, "metric": "speed"})
-    learn(mine, replace(rated, task=replace(TASK, index=1), events=[metric]), 0.0)
+    for index, events in enumerate(([asked], [metric]), start=1):  # nobody says what they think of it
+        learn(mine, replace(rated, task=replace(TASK, index=index), events=events), 0.0)
     assert [one.why["skill"] for one in recalled(mine, question)] == [first.why["skill"], second.why["skill"]]
-    rated.task = replace(TASK, index=2)
     rated.events.append(Event(0.0, "observation", "feedback", {"value": -1.0, "turn": 0, "text": ""}))
     learn(mine, rated, 0.0)
     assert [one.why["skill"] for one in recalled(mine, question)] == [second.why["skill"], first.why["skill"]]
@@ -295,8 +299,9 @@ def test_a_rated_answer_is_shown_as_a_demonstration_and_its_correction_last(memo
     rated = Episode(TASK, environment="sessions")
     rated.messages.append(Message("user", "file this: my card was stolen"))
     rated.turns.append(Turn(0, 0.0, 1.0, text="Money"))
-    data = {"value": -1.0, "turn": 0, "correction": "Emergencies", "text": ""}
-    rated.events.append(Event(0.0, "observation", "feedback", data))
+    data = {"value": -1.0, "turn": 0, "text": ""}
+    for correction in ("Transfers", "Emergencies"):  # the latest counts
+        rated.events.append(Event(0.0, "observation", "feedback", {**data, "correction": correction}))
     learn(mine, rated, 0.0)
     learn(mine, rated, 0.0)
 
