@@ -8,16 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentfw_memory import (
-    BadInputError,
-    GraphSettings,
-    SkillDraft,
-    SkillGraph,
-    Step,
-    Trajectory,
-    as_messages,
-    as_text,
-)
+from agentfw_memory import BadInputError, GraphSettings, SkillDraft, SkillGraph, Step, Trajectory, as_messages, as_text
 
 OpenGraph = Callable[..., SkillGraph]
 

@@ -213,15 +213,6 @@ def test_by_value_the_most_rewarded_of_similar_skills_are_shown(memory: Open) ->
     assert [one.text.partition("prefer ")[2].partition(".")[0] for one in found] == ["large rooms", "light rooms"]
 
 
-def test_what_a_user_says_is_recalled_with_its_date_and_only_to_them(memory: Open) -> None:
-    mine = memory()
-    hear(mine, "I live in Berlin.", "> I live in Oslo.")
-    (first,) = recalled(mine, "Where do I live?")
-    assert first.text == "s2: I live in Berlin. (since 2023-11-14)"
-    assert recalled(mine, "Where do I live?", BEN) == []
-    assert [(one.text, one.until) for one in remembered(mine)] == [("I live in Berlin.", None)]
-
-
 def test_a_yes_deletes_just_what_its_user_was_asked_about_before_it(memory: Open, tmp_path: Path) -> None:
     mine, request = memory(), "Forget that I have a dog."
     say(mine, "ana", request)
@@ -265,8 +256,10 @@ def test_how_answers_should_be_is_shown_whatever_is_asked(memory: Open) -> None:
 
 def test_a_correction_is_about_what_it_says_now_and_is_its_users_alone(memory: Open) -> None:
     mine = memory()
-    hear(mine, "I live in Berlin.")
+    hear(mine, "I live in Berlin.", "> I live in Oslo.")
     (item,) = remembered(mine)
+    assert [one.text for one in recalled(mine, "Where do I live?")] == ["s2: I live in Berlin. (since 2023-11-14)"]
+    assert recalled(mine, "Where do I live?", BEN) == []
     asyncio.run(mine.correct("ana", item.id, "My name is Ann."))
     hear(mine, "I live in Rome.", number=2)
     past = [(one.text, one.until is None) for one in remembered(mine)]
