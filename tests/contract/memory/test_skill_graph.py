@@ -62,7 +62,8 @@ def test_what_others_keep_private_does_not_take_places(graph: SkillGraph) -> Non
     about: dict[str, Any] = {"metadata": {"kind": "note"}}
     graph.add_all([NewSkill("ana", f"move my meeting {place}", **about) for place in range(200)])
     graph.add_all([NewSkill("ben", f"meeting room {place}", **about) for place in range(12)])
-    for options in ({}, {"where": {"kind": "note"}}):
+    asked: list[dict[str, Any]] = [{}, {"where": {"kind": "note"}}]
+    for options in asked:
         found = graph.recall("move my meeting", user="ben", k=10, **options)
         assert [hit.skill.owner for hit in found] == ["ben"] * 10
 
@@ -274,8 +275,9 @@ def test_skills_are_of_the_scenarios_and_tools_that_they_have_now_and_of_one_own
 
     assert graph.skills(owner="ana", scenario="meeting") == []
     assert [one.id for one in graph.skills(owner="ana", scenario="lunch")] == [skill]
-    for context in ({"scenario": "meeting"}, {"tools": ["calendar"]}):
-        hits = graph.recall("when?", user="ana", **context)  # type: ignore[arg-type]
+    asked: list[dict[str, Any]] = [{"scenario": "meeting"}, {"tools": ["calendar"]}]
+    for context in asked:
+        hits = graph.recall("when?", user="ana", **context)
         assert {hit.skill.id for hit in hits if hit.why.context} == {theirs}
 
 
