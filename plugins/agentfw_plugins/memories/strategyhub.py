@@ -23,6 +23,8 @@ from agentfw.memory import Query, Recollection
 from agentfw.tool import FunctionTool
 from agentfw_memory import HubRefusal, StrategyHub, StrategyHubs
 
+__all__ = ["StrategyHubMemory", "StrategyHubSettings"]
+
 
 class StrategyHubSettings(Settings):
     path: str = Field("", description="File of the hubs. Default: strategies.db in the run's folder.")

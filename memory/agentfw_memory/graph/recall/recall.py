@@ -159,10 +159,9 @@ class Recaller:
 
     def _without_cases(self, where: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a filter that leaves cases out, unless it asks for them."""
-        if any(name.partition(".")[0] == "case" for name in where):
-            return where
+        asks = any(name.partition(".")[0] == "case" for name in where)
         self._has_cases = self._has_cases or self.rows.find("case", CASES) is not None
-        return {**where, **NO_CASES} if self._has_cases else where
+        return where if asks or not self._has_cases else {**where, **NO_CASES}
 
     def _with_newer(self, hits: list[Hit], reader: int | None, where: Mapping[str, Any]) -> list[Hit]:
         """Return hits with what is newer than one of them about the same thing, just before it."""
