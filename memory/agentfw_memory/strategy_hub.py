@@ -132,8 +132,7 @@ class StrategyHub:
                 raise HubRefusal(f"strategy {place} is empty; leave it out.")
             if len(tidy) > longest:
                 raise HubRefusal(f"strategy {place} has {len(tidy)} characters; the maximum is {longest}.")
-            key = tidy.casefold()
-            if key in seen:
+            if (key := tidy.casefold()) in seen:
                 raise HubRefusal(f"strategies {seen[key]} and {place} are the same.")
             seen[key] = place
             taken.append(tidy)

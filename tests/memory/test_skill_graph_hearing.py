@@ -60,6 +60,8 @@ def test_what_a_user_says_is_kept_with_its_time_and_conversation(sorting: SkillG
     (hit,) = sorting.recall("Where do I live?", user="ana")
     assert hit.skill.told == "I live in Berlin. (since 2023-11-14)"
     assert sorting.recall("Where do I live?", user="ben") == []
+    sorting.hear("I live in Rome.", user="ben", at=NOON + 9e9)
+    assert [one.valid_from for one in sorting.skills(owner="ben")] == [NOON + 3600], "not before it was said"
 
 
 def test_a_message_is_heard_once_and_forgotten_with_its_user(graph: SkillGraph) -> None:
@@ -143,16 +145,36 @@ def test_a_fact_in_two_messages_is_kept_and_found(sorting: SkillGraph, first: st
 
 
 def test_a_correction_comes_first_and_the_older_saying_is_marked(sorting: SkillGraph) -> None:
-    sorting.hear("My dentist is Dr Brown.", user="ana", conversation="c", at=NOON)
-    sorting.hear("I have two brothers.", user="ana", conversation="c", at=NOON + 1)
-    sorting.hear("That's wrong, my dentist is Dr White now.", user="ana", conversation="c", at=NOON + 2)
-    newer, older, *_ = sorting.recall("Who is my dentist?", user="ana")
+    said = "My brother lives in Madrid.", "My sister works in Madrid.", "My dentist is Dr Brown."
+    for place, text in enumerate(said):
+        sorting.hear(text, user="ana", conversation="c", at=NOON + place)
+    sorting.hear("That's wrong, my dentist is Dr White now.", user="ana", conversation="d", at=NOON + 9)
+    newer, older, *others = sorting.recall("Who is my dentist?", user="ana")
     assert (newer.skill.text, newer.newer) == ("That's wrong, my dentist is Dr White now.", "")
     assert (older.skill.text, older.newer) == ("My dentist is Dr Brown.", newer.skill.id)
+    assert [hit.newer for hit in others] == ["", ""]
     assert sorting.recall("Who is my dentist?", user="ben") == []
     sorting.update(newer.skill.id, metadata={"n": 1})
     unmarked = sorting.recall("Who is my dentist?", user="ana", where={"n": {"$exists": False}})
     assert newer.skill.id not in [hit.skill.id for hit in unmarked]
+
+
+def test_a_correction_that_names_nothing_is_about_ones_own_words_just_before_it(sorting: SkillGraph) -> None:
+    said = ("ana", "I have two brothers."), ("ana", "My yoga class is on Mondays."), ("ben", "I play chess.")
+    for place, (user, text) in enumerate((*said, ("ana", "No, that's wrong, make it Tuesdays."))):
+        sorting.hear(text, user=user, conversation="c", at=NOON + place)
+    newer, older, *_ = sorting.recall("When is my yoga class?", user="ana")
+    assert (older.skill.text, older.newer) == ("My yoga class is on Mondays.", newer.skill.id)
+    assert newer.skill.text == "No, that's wrong, make it Tuesdays."
+
+
+def test_what_somebody_corrects_for_themselves_is_newer_for_them_alone(sorting: SkillGraph) -> None:
+    shared, said = "The office is in room 4.", "That's wrong, the office is in room 5 now."
+    sorting.add(owner="ana", text=shared, visibility="shared", valid_from=NOON)
+    sorting.hear(said, user="ben", at=NOON + 1)
+    for user, told in (("ben", [(said, False), (shared, True)]), ("carl", [(shared, False)])):
+        hits = sorting.recall("Which room is the office in?", user=user)
+        assert [(hit.skill.text, bool(hit.newer)) for hit in hits] == told
 
 
 class Meanings:
@@ -188,14 +210,17 @@ def test_an_embedder_that_knows_what_words_mean_helps_to_tell_what_is_lasting(so
     ],
 )
 def test_forgetting_is_asked_for_and_done_once_it_is_confirmed(sorting: SkillGraph, said: str, request_: str) -> None:
+    others = "I have a brother called Tom.", "My sister's son Tom breeds a dog in Madrid and sells it."
+    sorting.hear(others[0], user="ana", conversation="c")
     sorting.hear(said, user="ana", conversation="c")
-    sorting.hear(said, user="ben", conversation="d")
+    sorting.add(owner="ana", text=others[1])
+    sorting.add(owner="ben", text=said, visibility="shared")
     heard = sorting.hear(request_, user="ana", conversation="c")
     assert heard.kept == ()
-    assert [sorting.get(one).text for one in heard.to_forget] == [said]
-    assert kept(sorting) == [said]  # nothing is deleted before it is confirmed
+    assert [(sorting.get(one).owner, sorting.get(one).text) for one in heard.to_forget] == [("ana", said)]
+    assert kept(sorting) == [others[0], said, others[1]]  # nothing is deleted before it is confirmed
     sorting.delete(*heard.to_forget)
-    assert (kept(sorting), kept(sorting, "ben")) == ([], [said])
+    assert (kept(sorting), kept(sorting, "ben")) == ([*others], [said])
 
 
 @pytest.mark.parametrize("said", ["Please don't forget that I'm deaf in one ear.", "别忘了我有两个孩子。"])
@@ -213,6 +238,8 @@ def test_how_answers_should_be_stands_whatever_is_asked(sorting: SkillGraph) -> 
         "Always answer in German.",
     ]
     assert sorting.standing("ben", k=3) == []
+    first = sorting.recall("Do I want to be answered in German?", user="ana")[0]
+    assert (first.skill.text, first.newer) == ("Always answer in German.", ""), "one wish doesn't replace another"
 
 
 def test_a_message_of_any_length_and_of_any_characters_is_heard(graph: SkillGraph) -> None:
@@ -268,32 +295,36 @@ def opened() -> Iterator[Any]:
 
 def test_what_a_model_remembers_may_be_a_paraphrase_with_its_evidence_and_date(opened: Any) -> None:
     said = "I moved to Lyon"
-    graph, model = opened(decided(text="Lives in Lyon", evidence=said, since="2020-05-01", about="ana", always=True))
+    graph, model = opened(decided(text="Lives in Lyon", evidence=said, since="2020-05-01", shared="no", always=True))
 
     heard = graph.hear(f"actually {said}", user="ana", conversation="c", answer_to="Where are you?")
 
     (skill,) = graph.skills(owner="ana")
     assert (heard.kept, heard.problem) == ((skill.id,), "")
     assert (skill.text, skill.metadata["said"], skill.valid_from) == ("Lives in Lyon", said, 1588291200)
+    assert skill.visibility == "private"
     assert graph.standing("ana", k=1) == [skill]
     assert model.asked[0][0]["before"] == [{"role": "assistant", "text": "Where are you?"}]
 
 
 def test_a_model_sees_the_turns_before_and_the_nearest_memories_of_this_user(opened: Any) -> None:
-    graph, model = opened(decided(text="Has a dog", evidence="a dog"), decided(text="The dog is Rex", evidence="Rex"))
+    dog, rex = decided(text="Has a dog", evidence="a dog"), decided(text="The dog is Rex", evidence="Rex")
+    graph, model = opened(dog, [], [], rex)
     graph.add(owner="ben", text="Has a dog, too")
     graph.hear("I've got a dog", user="ana", conversation="c")
+    for user, talk in (("ben", "c"), ("ana", "d")):
+        graph.hear("What a day", user=user, conversation=talk)
     graph.hear("My password is hunter2", user="ana", conversation="c", answer_to="Your password is hunter1.")
     graph.hear("He's called Rex", user="ana", conversation="c", answer_to="Noted: hunter2.")
 
-    (asked,) = model.asked[1]
+    (asked,) = model.asked[-1]
     assert asked["before"] == [{"role": "user", "text": "I've got a dog"}]
     assert [one["text"] for one in asked["memories"]] == ["Has a dog"]
     assert kept(graph) == ["Has a dog", "The dog is Rex"]
 
 
 def test_a_model_sees_no_answer_to_a_message_that_has_a_secret_among_other_texts(opened: Any) -> None:
-    graph, model = opened(*[decided(text="Has a dog", evidence="a dog")] * 3)
+    graph, model = opened(*[decided(text="Has a dog", evidence="a dog")] * 4)
     for said, answer in (
         ("My password is hunter2", ""),
         ("I've got a dog", ""),
@@ -305,16 +336,22 @@ def test_a_model_sees_no_answer_to_a_message_that_has_a_secret_among_other_texts
     (asked,) = model.asked[-1]
     assert [one["text"] for one in asked["before"]] == ["I've got a dog", "He's called Rex", "How old is he?"]
 
+    graph.forget("ana")
+    graph.hear("He's five", user="ana", conversation="c")
+
+    assert model.asked[-1][0]["before"] == [], "what was said before is forgotten"
+
 
 def test_a_newer_statement_wins_and_the_older_keeps_its_dates(opened: Any) -> None:
-    graph, _ = opened(decided(action="UPDATE", id="s2", text="Works at Bosch", evidence="I work at Bosch now"))
-    assert graph.add(owner="ana", text="Works at Siemens", valid_from=1_000.0).id == "s2"
+    graph, _ = opened(decided(action="UPDATE", id="s2", text="Works at Bosch", evidence="I work", since="2999-01-01"))
+    assert graph.add(owner="ana", text="Works at Siemens", visibility="shared", valid_from=1_000.0).id == "s2"
     graph.hear("I work at Bosch now", user="ana", at=2_000.0)
 
     assert [(one.text, one.valid_from, one.valid_to) for one in graph.history("s2").versions] == [
         ("Works at Siemens", 1_000.0, 2_000.0),
         ("Works at Bosch", 2_000.0, None),
     ]
+    assert graph.get("s2").visibility == "shared"
 
 
 def test_a_colleague_corrects_what_is_shared_and_both_names_stay(opened: Any) -> None:
@@ -333,6 +370,7 @@ def test_a_colleague_corrects_what_is_shared_and_both_names_stay(opened: Any) ->
     [
         (decided(text="Owns a yacht", evidence="I own a yacht"), "wasn't said"),
         (decided(text="", evidence="I live in Rome"), "no text"),
+        (decided(text="Rome " * 201, evidence="I live in Rome"), "no text"),
         (decided(text="The password is hunter2", evidence="I live in Rome"), "secret"),
         (decided(action="UPDATE", id="s2", text="Lives in Rome", evidence="I live in Rome"), "isn't about s2"),
         (decided(action="UPDATE", id="s9", text="Lives in Rome", evidence="I live in Rome"), "none of the memories"),
@@ -346,10 +384,18 @@ def test_a_colleague_corrects_what_is_shared_and_both_names_stay(opened: Any) ->
 def test_what_does_not_hold_is_not_written_and_what_was_said_is_kept(opened: Any, answer: object, problem: str) -> None:
     graph, _ = opened(answer)
     graph.add(owner="ana", text="zebra quagga")
-    heard = graph.hear("I live in Rome.", user="ana", id="m1")
+    heard = graph.hear("I live in Rome.\n> I own a yacht", user="ana", id="m1")
     assert problem in heard.problem
     assert heard.to_forget == ()
     assert kept(graph) == ["zebra quagga", "I live in Rome."]
+
+
+def test_what_holds_of_an_answer_is_not_kept_again_as_it_was_said(opened: Any) -> None:
+    graph, _ = opened(
+        decided(text="Lives in Rome", evidence="I live in Rome") + decided(text="Owns a yacht", evidence="a yacht")
+    )
+    assert "wasn't said" in graph.hear("I live in Rome. I have a cat.", user="ana").problem
+    assert kept(graph) == ["Lives in Rome", "I have a cat."]
 
 
 def test_a_model_that_is_slow_or_over_its_budget_is_done_without(opened: Any) -> None:
@@ -370,12 +416,16 @@ def test_only_ones_own_memory_is_asked_to_be_deleted(opened: Any) -> None:
     assert kept(graph) == ["Has a dog"]
 
 
-def test_an_import_asks_about_several_messages_in_one_request(opened: Any) -> None:
-    whole = json.dumps({"messages": [decided(text=f"Has {one} cats", evidence=f"{one} cats") for one in range(3)]})
-    graph, model = opened(whole)
+def test_an_import_asks_about_several_messages_in_one_request_and_about_each_once(opened: Any) -> None:
+    def answer(*numbers: int) -> str:
+        return json.dumps({"messages": [decided(text=f"Has {one} cats", evidence=f"{one} cats") for one in numbers]})
 
-    heard = graph.hear_all([Saying(f"I have {one} cats", "ana", id=f"m{one}") for one in range(3)])
+    graph, model = opened(answer(0, *range(2, 10)), answer(10, 11))
+    sayings = [Saying("> quoted" if one == 1 else f"I have {one} cats", "ana", id=f"m{one}") for one in range(12)]
 
-    assert len(model.asked) == 1
-    assert [len(one.kept) for one in heard] == [1, 1, 1]
-    assert kept(graph) == ["Has 0 cats", "Has 1 cats", "Has 2 cats"]
+    heard = graph.hear_all(sayings)
+    again = graph.hear_all(sayings)
+
+    assert [len(asked) for asked in model.asked] == [9, 2]
+    assert [len(one.kept) for one in heard] == [int(one.known_already) for one in again] == [1, 0, *[1] * 10]
+    assert kept(graph) == [f"Has {one} cats" for one in (0, *range(2, 12))]

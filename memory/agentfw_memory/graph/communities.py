@@ -12,6 +12,7 @@ import random
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import Literal
@@ -89,13 +90,11 @@ class Membership:
         self._row = self._edges = self._split_at = 0
         self._behind: dict[int, Integers] = {}  # of each skill that was asked for: the users who have it
         self._saved = True
-        try:
+        with suppress(LookupError, TypeError, ValueError):  # an unreadable state is computed again
             kept = json.loads(rows.state(self._state) or b"{}")
             if kept and kept["levels"] == list(settings.resolutions):
                 self._use(np.array(kept["nodes"], np.int64), np.array(kept["labels"], np.int64))
                 self._row, self._edges, self._split_at = kept["at"]
-        except (LookupError, TypeError, ValueError):
-            self._row = self._edges = self._split_at = 0  # an unreadable state is computed again
 
     def together(self, user: int, skills: Integers) -> Floats:
         """Return for each skill the share of levels on which it shares a community with the user. A user without edges

@@ -180,11 +180,12 @@ class Forgetter:
             problem = f"version {version} is what the skill says now"
             raise BadInputError(problem, fix="update the skill first, retire it, or delete the whole skill")
         texts = {text for _, _, text, _ in meant}
-        said = {frozenset(terms(text)) for text in texts}
-        same = [row for row in versions if row in meant or (row[3] is not None and frozenset(terms(row[2])) in said)]
+        said = {frozenset(terms(text) or [text]) for text in texts}  # one of signs alone has no terms
+        past = {row: frozenset(terms(row[2]) or [row[2]]) for row in versions if row[3] is not None}
+        same = [row for row in versions if row in meant or past.get(row) in said]
         told = list[int]()
         for number, query, outcome in trips:
-            words = set(terms(f"{query} {outcome}"))
+            words = {query, outcome, *terms(f"{query} {outcome}")}
             if any(len(words & one) >= TOLD * len(one) for one in said):
                 told.append(number)
         store, numbers = self._rows.store, sorted({number for number, *_ in same})

@@ -17,8 +17,6 @@ from contextlib import contextmanager
 
 from agentfw.errors import MissingExtraError, StorageError, UsageError
 
-__all__ = ["translated_errors"]
-
 
 @contextmanager
 def translated_errors() -> Iterator[None]:

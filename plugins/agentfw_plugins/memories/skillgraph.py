@@ -335,11 +335,10 @@ class SkillGraphMemory(Memory):
             raise UsageError("a list of all users doesn't know who said what", fix="turn one_list off")
         return user
 
-    async def _item(self, user: str, item: str) -> Skill:
-        own = {skill.id: skill for skill in await self._called(lambda: self.graph.skills(owner=self._own(user)))}
+    async def _item(self, user: str, item: str) -> None:
+        own = [skill.id for skill in await self._called(lambda: self.graph.skills(owner=self._own(user)))]
         if item not in own:
-            raise UnknownNameError("item", item, list(own))
-        return own[item]
+            raise UnknownNameError("item", item, own)
 
     def _owner(self, user: str) -> str:
         return _EVERYONE if self.settings.one_list else user

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import random
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -47,16 +46,16 @@ def test_erasing_empties_ones_own_trajectories_of_it_alone(where: str, open_grap
     hers = graph.add(owner="ana", text="serve inimitable tea", visibility="shared").id
     his = graph.add(owner="ben", text="serve inimitable tea").id
     for user in ("ana", "ben"):
-        for query in ("serve inimitable tea", "switch on the lamp"):
+        for query in ("serve inimitable tea", "switch on the tea lamp"):
             graph.learn(Trajectory(f"{user}: {query[:5]}", user, query, skills=(hers, his)), 0.8)
 
     receipt = graph.delete(hers)
 
     assert told(rows_of(graph)) == {
         "ana: serve": "",
-        "ana: switc": "switch on the lamp",
+        "ana: switc": "switch on the tea lamp",
         "ben: serve": "serve inimitable tea",
-        "ben: switc": "switch on the lamp",
+        "ben: switc": "switch on the tea lamp",
     }
     assert (receipt.skills, receipt.trajectories) == (1, 1)
     assert (graph.get(his).text, graph.get(his).uses) == ("serve inimitable tea", 2)
@@ -74,8 +73,10 @@ def test_who_is_forgotten_takes_along_only_what_is_theirs(where: str, open_graph
     for user, reward in (("ana", 0.2), ("ben", 0.6)):
         graph.learn(Trajectory(f"trip of {user}", user, f"query of {user}", skills=(hers, his)), reward)
 
+    graph.prepare()
     receipt = graph.forget("ana")
 
+    assert min(receipt.versions, receipt.vectors, receipt.edges, receipt.nodes, receipt.communities) > 0
     rows = rows_of(graph)
     assert told(rows) == {"trip of ben": "query of ben"}
     assert {row["name"] for row in rows if row["row"] == "node"} == {"ben", "trip of ben", "kettle", "breakfast"}
@@ -149,42 +150,6 @@ def test_vectors_that_are_being_made_anew_forget_too(tmp_path: Path, open_graph:
     assert bytes_of("black coffee") not in everything(folder)
 
 
-@pytest.mark.slow
-def test_who_is_forgotten_leaves_no_byte_and_the_receipt_says_what_went(open_graph: OpenGraph, tmp_path: Path) -> None:
-    graph, generator = open_graph(tmp_path / "skills.db", embedder=signs), random.Random(7)
-    first, other = "unmistakable-8 unmistakable", "plain-7 plain"
-    for place in range(90):
-        owner, mark = (("unmistakable-ana", "unmistakable"), ("ben", "plain"))[place % 2]
-        text = f"{mark}-{place}" + f" {mark}" * (1 if place in (7, 8) else generator.choice([5, 30, 200, 1000]))
-        skill = graph.add(owner=owner, text=text, tools=[f"{mark}-tool"], scenarios=["meeting"], visibility="shared")
-        if place % 3 == 0:
-            graph.update(skill.id, text=f"{mark}-{place} changed {text[:50]}")
-        if place % 10 < 2:
-            graph.retire(skill.id)
-        if place % 5 == 0:
-            trip = Trajectory(f"{mark} trip {place}", owner, f"{mark} query", outcome=f"{mark} wants tea with {mark}.")
-            graph.learn(trip, 0.9)
-    graph.set_profile("unmistakable-ana", "unmistakable taste")
-    graph.prepare()
-    assert all(part in everything(tmp_path) for part in (b"unmistakable", bytes_of(first), bytes_of(other)))
-    before = graph.admin.stats().nodes
-
-    receipt = graph.forget("unmistakable-ana")
-
-    after = graph.admin.stats().nodes
-    assert not any(part in everything(tmp_path) for part in (b"unmistak", bytes_of(first)))
-    assert after["trajectory"] == before["trajectory"] - receipt.trajectories
-    assert after["user"] == before["user"] - 1
-    assert min(receipt.skills, receipt.versions, receipt.vectors, receipt.edges, receipt.trajectories) > 0
-    assert receipt.communities == 1
-    assert {hit.skill.owner for hit in graph.recall("plain", user="unmistakable-ana", k=50, at_least=0)} == {"ben"}
-    assert graph.forget("unmistakable-ana").skills == 0
-    graph.prepare()
-    graph.close()
-    assert not any(part in everything(tmp_path) for part in (b"unmistakable", bytes_of(first)))
-    assert bytes_of(other) in everything(tmp_path)
-
-
 READER = """
 import sys
 from agentfw_memory import SkillGraph
@@ -244,6 +209,19 @@ def test_what_told_it_and_what_said_the_same_go_too(open_graph: OpenGraph, tmp_p
     assert [one.text for one in graph.history(other.id).versions] == ["drink water", "drink juice"]
 
 
+def test_deleting_a_text_of_signs_deletes_no_other(graph: SkillGraph, rows_of: RowsOf) -> None:
+    skill = graph.add(owner="ana", text="\U0001f600").id
+    other = graph.add(owner="ana", text="!?").id
+    graph.update(other, text="tea")
+    for name, query in (("t1", "\U0001f600"), ("t2", "switch on the lamp")):
+        graph.learn(Trajectory(name, "ana", query), 0.8)
+
+    graph.delete(skill)
+
+    assert told(rows_of(graph)) == {"t1": "", "t2": "switch on the lamp"}
+    assert [one.text for one in graph.history(other).versions] == ["!?", "tea"]
+
+
 def test_one_past_version_is_erased_and_the_others_stay(graph: SkillGraph, tmp_path: Path) -> None:
     skill = graph.add(owner="ana", text="call ana at 5551")
     graph.update(skill.id, text="call ana at inimitable 5552")
@@ -264,7 +242,7 @@ def test_one_past_version_is_erased_and_the_others_stay(graph: SkillGraph, tmp_p
 
 def test_deleting_twice_or_what_is_no_skill_deletes_nothing(graph: SkillGraph) -> None:
     skill = graph.add(owner="ben", text="ask first", tools=["mail"]).id
-    kept = graph.add(owner="ben", text="ask twice", tools=["mail"]).id
+    kept = graph.add(owner="ben", text="Ask first!", tools=["mail"]).id
     edges = graph.admin.stats().edges
 
     with pytest.raises(UnknownSkillError):

@@ -93,8 +93,9 @@ def test_an_export_keeps_owners_dates_and_history_from_store_to_store(
         target.admin.import_jsonl(tmp_path / "moved.jsonl")
         assert rows_of(target) == rows
         assert seen(target) == before
-    assert back.add(owner="ana", text="black coffee").id == first.add(owner="ana", text="black coffee").id
-    assert back.add(owner="ana", text="new").id == first.add(owner="ana", text="new").id, "ids go on"
+    rule: dict[str, Any] = {"owner": "ana", "text": "serve green tea with honey", "metadata": {"kind": "rule"}}
+    for again in (rule, {"owner": "ana", "text": "black coffee"}, {"owner": "ana", "text": "new"}):
+        assert back.add(**again).id == first.add(**again).id, "what is there is known, and ids go on"
 
 
 # Several processes on one store, some of them killed: nothing acknowledged is lost, and nothing is there twice
@@ -216,7 +217,7 @@ def test_items_of_langmem_are_read(tmp_path: Path) -> None:
 def test_plain_records_are_read_and_can_be_imported_twice(graph: SkillGraph, tmp_path: Path) -> None:
     path = tmp_path / "plain.jsonl"
     never_move = {"text": "Never move lunch", "owner": "ben", "tools": ["calendar"], "scenarios": ["lunch"]}
-    records = [never_move | {"shared": True}, {"text": "Mornings are best", "valid_from": 1700000000}]
+    records = [never_move | {"shared": True}, {"text": "Mornings are best", "shared": "no", "valid_from": 1700000000}]
     path.write_text("".join(f"{json.dumps(one)}\n" for one in records))
 
     for _ in range(2):
@@ -226,7 +227,7 @@ def test_plain_records_are_read_and_can_be_imported_twice(graph: SkillGraph, tmp
     (mornings,) = graph.skills(owner="ana")
     assert (never.text, never.visibility) == ("Never move lunch", "shared")
     assert (never.tools, never.scenarios) == (("calendar",), ("lunch",))
-    assert mornings.valid_from == 1_700_000_000
+    assert (mornings.visibility, mornings.valid_from) == ("private", 1_700_000_000)
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,8 @@ def test_who_is_named_in_a_question_is_preferred(graph: SkillGraph) -> None:
     for asked, named in (("Caroline", "Caroline"), ("ben", "Ben"), ("Ana Silva", "Ana Silva")):
         assert first(f"What does {asked} drink?") == named
     assert first("小明喜欢喝什么 tea") == "小明"
-    assert [hit.why.owner for hit in graph.recall("What does Silva drink?", user="Ben")] == [0.0] * 4
+    for name in ("Ana", "Silva"):
+        assert [hit.why.owner for hit in graph.recall(f"What does {name} drink?", user="Ben")] == [0.0] * 4
     graph.forget("Ben")
     graph.add(owner="Dora", text="tea in the morning", visibility="shared", valid_from=9e5)
     assert first("What does Dora drink?") == "Dora"
@@ -169,7 +170,7 @@ def test_skills_that_require_a_named_tool_come_first(graph: SkillGraph) -> None:
     ("changes", "found"),
     [
         ({}, {"leaves at nine"}),
-        ({"siblings": 10, "time_hop": False}, {"leaves at nine", "pack light", "unrelated"}),
+        ({"siblings": 10, "time_hop": False}, {"the day before", "leaves at nine", "pack light", "unrelated"}),
         ({"time_hop": False}, set()),
     ],
 )
@@ -177,6 +178,7 @@ def test_the_hop_over_time_is_apart_from_the_hop_over_owners(changes: dict[str, 
     settings = GraphSettings(candidates=1, at_least=0.0, query_similarity="words", **changes)
     with SkillGraph.open(":memory:", tenant="team", embedder="hash", settings=settings) as graph:
         for text, scenarios, when in (
+            ("the day before", [], 1.0),
             ("the ferry to Naxos", ["travel"], 9e4),
             ("leaves at nine", [], 9e4 + 60),
             ("pack light", ["travel"], 9e5),

@@ -7,6 +7,7 @@ from ast import literal_eval
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,6 +35,10 @@ def test_the_likest_skill_comes_first_with_its_reasons(graph: SkillGraph) -> Non
     assert first.why.points["words"] > 0 > second.why.points["words"]
     assert first.why.path == "similar to the query"
     assert "words +0." in str(first.why)
+    for owner in ("ben", "cem"):
+        graph.add(owner=owner, text="call back", visibility="shared")
+    of_equals = graph.recall("call back", user="dan")
+    assert [hit.skill.owner for hit in of_equals] == ["cem", "ben"], "the newest first"
 
 
 def test_a_score_is_the_weighted_sum_of_its_reasons(graph: SkillGraph) -> None:
@@ -54,11 +59,13 @@ def test_a_score_is_the_weighted_sum_of_its_reasons(graph: SkillGraph) -> None:
 
 
 def test_what_others_keep_private_does_not_take_places(graph: SkillGraph) -> None:
-    graph.add_all([NewSkill("ana", f"move my meeting {place}") for place in range(200)])
-    graph.add_all([NewSkill("ben", f"meeting room {place}") for place in range(12)])
-    found = graph.recall("move my meeting", user="ben", k=10)
-    assert len(found) == 10
-    assert {hit.skill.owner for hit in found} == {"ben"}
+    about: dict[str, Any] = {"metadata": {"kind": "note"}}
+    graph.add_all([NewSkill("ana", f"move my meeting {place}", **about) for place in range(200)])
+    graph.add_all([NewSkill("ben", f"meeting room {place}", **about) for place in range(12)])
+    asked: list[dict[str, Any]] = [{}, {"where": {"kind": "note"}}]
+    for options in asked:
+        found = graph.recall("move my meeting", user="ben", k=10, **options)
+        assert [hit.skill.owner for hit in found] == ["ben"] * 10
 
 
 def test_of_two_that_contradict_greedy_choice_keeps_the_better_one_whole(open_graph: OpenGraph) -> None:
@@ -67,8 +74,12 @@ def test_of_two_that_contradict_greedy_choice_keeps_the_better_one_whole(open_gr
     for settings, conflicts in ((together, [1.0, 1.0]), (greedy, [0.0, 1.0])):
         graph = open_graph(":memory:", settings=settings)
         one = graph.add(owner="ana", text="offer the earliest slot").id
-        graph.connect(one, "CONFLICTS", graph.add(owner="ana", text="offer another slot").id)
-        assert [hit.why.conflict for hit in graph.recall("offer the earliest slot", user="ana")] == conflicts
+        other = graph.add(owner="ana", text="offer another slot").id
+        graph.connect(one, "CONFLICTS", other)
+        hits = graph.recall("offer the earliest slot", user="ana")
+        assert [(hit.skill.id, hit.why.conflict) for hit in hits] == list(zip((one, other), conflicts, strict=True))
+        assert [graph.disconnect(other, "CONFLICTS", one) for _ in range(2)] == [True, False], "it has no direction"
+        assert [hit.why.conflict for hit in graph.recall("offer the earliest slot", user="ana")] == [0.0, 0.0]
 
 
 def test_a_profile_says_what_a_user_is_like(graph: SkillGraph) -> None:
@@ -76,8 +87,9 @@ def test_a_profile_says_what_a_user_is_like(graph: SkillGraph) -> None:
         graph.add(owner="ben", text=text, visibility="shared")
     assert all(hit.why.user == 0.0 for hit in graph.recall("a drink", user="ana"))
     graph.set_profile("ana", "mint tea")
-    likes = {hit.skill.text: hit.why.user for hit in graph.recall("a drink", user="ana")}
-    assert max(likes, key=lambda text: likes[text]) == "mint tea for guests"
+    likes = {hit.skill.text: hit.why for hit in graph.recall("a drink", user="ana")}
+    assert max(likes, key=lambda text: likes[text].user) == "mint tea for guests"
+    assert likes["mint tea for guests"].points["user"] > 0.0, "also where nothing was used yet"
 
 
 def test_a_profile_that_another_process_changed_counts_as_it_is_now(open_graph: OpenGraph, tmp_path: Path) -> None:
@@ -101,6 +113,8 @@ def test_a_user_without_a_profile_is_the_mean_of_their_skills(graph: SkillGraph)
     whys = {hit.skill.text: hit.why.user for hit in graph.recall("drink", user="ana")}
     likeness = dict(zip(("green tea", "black coffee"), (rows @ mean).tolist(), strict=True))
     assert whys == pytest.approx(likeness, abs=1e-5)
+    graph.retire("s3")
+    assert [hit.why.user for hit in graph.recall("drink", user="ana")] == pytest.approx([1.0])
 
 
 @pytest.mark.parametrize("in_memory_up_to", [0, GraphSettings().in_memory_up_to])
@@ -124,6 +138,8 @@ def test_another_process_sees_all_that_this_one_does(where: str, open_graph: Ope
     assert texts(other, "words", "ben") == ["third words"]
     one.forget("ana")
     assert texts(other, "words", "ben") == []
+    one.add(owner="ana", text="fourth words")
+    assert texts(other, "words", "ana") == ["fourth words"]
 
 
 # The form of the paper
@@ -172,7 +188,9 @@ def test_hits_about_the_same_thing_stay_in_the_order_of_the_papers_score(open_gr
     for settings, order in ((GraphSettings(), [NEWER, OLDER]), (GraphSettings.ablation("full"), [OLDER, NEWER])):
         graph = open_graph(":memory:", embedder="hash", settings=settings)
         graph.add_all(NewSkill("ana", text, valid_from=1e9 + 1e6 * place) for place, text in enumerate((OLDER, NEWER)))
-        assert [hit.skill.text for hit in graph.recall("which floor is my office on?", user="ana")] == order
+        for k in (2, 1):
+            found = [hit.skill.text for hit in graph.recall("which floor is my office on?", user="ana", k=k)]
+            assert found == order[:k]
 
 
 @pytest.mark.parametrize("name", ["A1", "A2", "B1", "B2", "B3", "B4"])
@@ -206,9 +224,10 @@ def test_nothing_is_overwritten_and_the_past_can_be_asked_for(where: str, open_g
     now[0] = 200.0
     graph.update(skill.id, text="afternoons", tools=["phone"], valid_from=150.0)
     now[0] = 300.0
-    for when, held in ((30.0, []), (60.0, ["mornings"]), (160.0, ["afternoons"])):
-        assert [hit.skill.text for hit in graph.recall("when?", user="ana", as_of=when, at_least=0.0)] == held
     graph.retire(skill.id)
+    for when, held in ((30.0, []), (60.0, ["mornings"]), (150.0, ["afternoons"]), (299.0, ["afternoons"]), (300.0, [])):
+        hits = graph.recall("mornings or afternoons?", user="ana", as_of=when, at_least=0.0)
+        assert [hit.skill.text for hit in hits] == held
     history = graph.history(skill.id)
     assert [(v.text, v.valid_from, v.valid_to, v.recorded_at) for v in history.versions] == [
         ("mornings", 40.0, 150.0, 100.0),
@@ -239,10 +258,27 @@ def test_the_same_text_of_one_owner_is_one_skill_and_a_batch_is_taken_whole_or_n
 
 
 def test_an_update_keeps_what_it_does_not_name(graph: SkillGraph) -> None:
-    skill = graph.add(owner="ana", text="mornings", tools=["calendar"], scenarios=["meeting"])
+    also: dict[str, Any] = {"metadata": {"kind": "wish"}, "expires_at": 9e9}
+    skill = graph.add(owner="ana", text="mornings", tools=["calendar"], scenarios=["meeting"], **also)
     changed = graph.update(skill.id, visibility="shared", tools=[])
     assert (changed.text, changed.visibility) == ("mornings", "shared")
+    assert (changed.metadata, changed.expires_at) == (also["metadata"], also["expires_at"])
     assert (changed.tools, changed.scenarios) == ((), ("meeting",))
+
+
+def test_skills_are_of_the_scenarios_and_tools_that_they_have_now_and_of_one_owner(graph: SkillGraph) -> None:
+    skill = graph.add(owner="ana", text="mornings", tools=["calendar"], scenarios=["meeting"], visibility="shared").id
+    theirs = graph.add(owner="ben", text="evenings", tools=["calendar"], scenarios=["meeting"], visibility="shared").id
+    assert [one.id for one in graph.skills(owner="ana", scenario="meeting")] == [skill]
+
+    graph.update(skill, tools=["phone"], scenarios=["lunch"])
+
+    assert graph.skills(owner="ana", scenario="meeting") == []
+    assert [one.id for one in graph.skills(owner="ana", scenario="lunch")] == [skill]
+    asked: list[dict[str, Any]] = [{"scenario": "meeting"}, {"tools": ["calendar"]}]
+    for context in asked:
+        hits = graph.recall("when?", user="ana", **context)
+        assert {hit.skill.id for hit in hits if hit.why.context} == {theirs}
 
 
 def test_statistics_count_what_is_there(graph: SkillGraph) -> None:

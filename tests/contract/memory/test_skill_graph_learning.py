@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from agentfw_memory import BadInputError, GraphSettings, Learned, SkillDraft, SkillGraph, Step, Trajectory, extract
 
@@ -55,11 +53,11 @@ def test_a_good_trajectory_becomes_skills_with_what_shipped() -> None:
 
 def test_a_poor_trajectory_teaches_nothing_but_counts() -> None:
     with opened() as graph:
-        skill = graph.learn(trip("t1", "offer the earliest slot"), 1.0).added[0]
+        skill = graph.learn(trip("t1", "offer the earliest slot"), 0.7).added[0]  # just good enough
         learned = graph.learn(trip("t2", "offer something else", skills=[skill]), 0.2)
         assert learned.added == ()
         kept = graph.get(skill)
-        assert [kept.uses, kept.utility] == pytest.approx([2, 0.6])
+        assert [kept.uses, kept.utility] == pytest.approx([2, 0.45])
         assert graph.admin.stats().nodes["skill"] == 1
 
 
@@ -97,15 +95,16 @@ def test_skills_that_succeed_together_complement_each_other() -> None:
     with opened() as graph:
         one, two = graph.learn(trip("t1", "offer the slot|send a card"), 0.9).added
         assert graph.learn(trip("t2", skills=[one, two]), 0.3).complements == ()
-        learned = graph.learn(trip("t3", skills=[one, two]), 0.9)
+        learned = graph.learn(trip("t3", skills=[one, two]), 0.7)  # just good enough
         assert learned.complements == ((one, two),)
         assert graph.learn(trip("t4", skills=[one, two]), 0.9).complements == ()  # known by now
         hits = graph.recall("offer the slot", user="ana")
         assert [hit.why.complement for hit in hits] == [1.0, 1.0]
-    with opened(complement_after=0) as graph:
-        one, two = graph.learn(trip("t1", "offer the slot|send a card"), 0.9).added
-        for place in range(3):
-            assert graph.learn(trip(f"more {place}", skills=[one, two]), 0.9).complements == ()
+    for needed in (0, 4):
+        with opened(complement_after=needed) as graph:
+            one, two = graph.learn(trip("t1", "offer the slot|send a card"), 0.9).added
+            for place, reward in enumerate((0.9, 0.3, 0.9)):
+                assert graph.learn(trip(f"more {place}", skills=[one, two]), reward).complements == ()
 
 
 def test_the_cap_holds_and_the_least_useful_goes_first() -> None:
@@ -123,6 +122,13 @@ def test_the_cap_holds_and_the_least_useful_goes_first() -> None:
         assert "tea" in kept
         assert len(kept) == 4
         assert graph.history(ids["coffee"]).versions[0].valid_to is not None
+    with opened(skills_per_owner=3, learn_from=0.1) as graph:
+        untried = graph.add(owner="ana", text="never tried").id
+        case = graph.learn(Trajectory("case", "ana", "which tea?", answer="green"), 0.3).cases
+        retired = [graph.learn(trip(word, f"{word} {word}s {word}ing"), 0.3).retired for word in words[:4]]
+        assert retired[:2] == [(), ()]
+        assert [graph.history(one).versions[0].text.split()[0] for (one,) in retired[2:]] == ["tea", "coffee"]
+        assert {one.id for one in graph.skills(owner="ana")} >= {untried, *case}
 
 
 def test_an_extractor_may_be_anybodys_and_is_checked() -> None:
@@ -168,10 +174,14 @@ def test_what_a_user_says_after_a_failure_is_learned() -> None:
 
         assert texts(graph) == {"For dining: I prefer quiet tables."}
         assert graph.get(learned.added[0]).uses == 0  # it wasn't tried, so the failure isn't its own
+        assert "TRIGGERS" not in graph.admin.stats().edges
+        for name, words in (("t2", "My password is hunter2."), ("t3", "Forget that I have a dog.")):
+            assert say(graph, name, words).added == ()
     with opened(extractor=AS_SAID, wishes_from=0.5) as graph:
         say(graph, "t1", "I prefer quiet tables.", reward=0.2)
+        say(graph, "t2", "I prefer round tables.", reward=0.5)
 
-        assert texts(graph) == set()
+        assert texts(graph) == {"For dining: I prefer round tables."}
 
 
 def test_the_opposite_in_nearly_the_same_words_becomes_the_newest_version_unless_both_shall_stay() -> None:
@@ -179,11 +189,13 @@ def test_the_opposite_in_nearly_the_same_words_becomes_the_newest_version_unless
         first = say(graph, "t1", "I prefer quiet tables near the window.")
         (old,) = texts(graph)
 
+        graph.connect(first.added[0], "COMPLEMENTS", graph.add(owner="ben", text="reserve a quiet table").id)
         second = say(graph, "t2", "I prefer loud tables near the window.")
 
         (new,) = texts(graph)
         assert new != old
         assert second.updated == first.added
+        assert "COMPLEMENTS" not in graph.admin.stats().edges, "nobody knows whether the new one does"
         assert [version.text for version in graph.history(first.added[0]).versions] == [old, new]
     with opened(extractor=AS_SAID, merge_above=0.5, newest_wins=False) as graph:
         for name, words in (("t1", "quiet"), ("t2", "loud")):
@@ -204,7 +216,8 @@ def test_what_the_user_said_is_taken_as_it_was_said_and_nothing_else() -> None:
     found = drafts("I'd rather have the aisle. Am Fenster!", steps)
     assert [one.text for one in found] == ["For refund: I'd rather have the aisle.", "For refund: Am Fenster!"]
     assert [(one.tools, one.scenarios) for one in found] == [(("mail",), ("refund",))] * 2
-    assert drafts("...") == drafts(steps=steps) == []
+    assert drafts("...") == drafts(steps=steps) == drafts("Likes tea.", maximum=0) == []
+    assert len(drafts("Likes tea " * 90)[0].text) < 150
     assert len(drafts("Wants tea. Prefers mornings. Dislikes forms. Likes maps.")) == 3
     with pytest.raises(BadInputError, match="-1 skills"):
         drafts(maximum=-1)
@@ -213,11 +226,3 @@ def test_what_the_user_said_is_taken_as_it_was_said_and_nothing_else() -> None:
 @pytest.mark.parametrize("outcome", ["Wants mail at ana@home.org", "Prefers calls on +49 (30) 123-456", "Wants 4111"])
 def test_what_is_private_stays_out(outcome: str) -> None:
     assert drafts(outcome) == []
-
-
-@settings(max_examples=50)
-@given(st.text(max_size=300), st.integers(0, 4))
-def test_any_outcome_gives_a_few_short_texts(outcome: str, maximum: int) -> None:
-    found = drafts(outcome, maximum=maximum)
-    assert len(found) <= maximum
-    assert all(draft.text.strip() and len(draft.text) < 150 for draft in found)

@@ -55,7 +55,8 @@ def test_a_filter_fits_by_its_fields(graph: SkillGraph) -> None:
 
     for wanted, fitting in FILTERS:
         assert [one.metadata for one in graph.skills(owner="ana", where=wanted)] == [NOTE] * fitting, wanted
-        assert len(graph.recall("tea", user="ana", where=wanted)) == fitting, wanted
+        for when in (None, 1_000.0):
+            assert len(graph.recall("tea", user="ana", where=wanted, as_of=when)) == fitting, wanted
 
 
 def test_a_filter_that_cant_be_meant_is_refused(graph: SkillGraph) -> None:
@@ -95,10 +96,16 @@ def test_skills_are_listed_and_versions_kept_with_their_metadata(graph: SkillGra
         graph.add(owner="ana", text=f"tea {place}", metadata={"kind": "rare" if place % 4 == 1 else "common"})
     rare = {"kind": "rare"}
 
-    listed = graph.skills(owner="ana", where=rare)
-    graph.update(listed[0].id, metadata=NOTE)
+    def recalled() -> list[str]:
+        return sorted(hit.skill.text for hit in graph.recall("tea", user="ana", k=20, where=rare))
 
-    assert [skill.text for skill in listed] == ["tea 1", "tea 5", "tea 9"]
+    listed = graph.skills(owner="ana", where=rare)
+    assert recalled() == [skill.text for skill in listed] == ["tea 1", "tea 5", "tea 9"]
+    graph.update(listed[0].id, metadata=NOTE)
+    graph.update(listed[1].id, metadata={})
+    graph.add_all(NewSkill("ana", f"tea {place}", metadata=rare) for place in range(10, 40, 10))
+
+    assert recalled() == ["tea 10", "tea 20", "tea 30", "tea 9"]
     assert [version.metadata for version in graph.history(listed[0].id).versions] == [rare, NOTE]
 
 
@@ -126,11 +133,12 @@ def test_metadata_that_is_no_json_is_refused(open_graph: OpenGraph, metadata: An
 def test_a_skill_ends_when_its_time_is_over(graph: SkillGraph, now: list[float]) -> None:
     short = graph.add(owner="ana", text="parking at P3", expires_at=1_060.0)
     long = graph.add(owner="ana", text="parking at home", expires_at=1_060.0)
+    graph.add(owner="ana", text="parking until just now", expires_at=1_100.0)
     graph.update(long.id, expires_at=math.inf)
     assert len(graph.history(long.id).versions) == 1, "another time is no other version"
 
     now[0] = 1_059.0
-    assert len(graph.recall("parking", user="ana")) == 2
+    assert len(graph.recall("parking", user="ana")) == 3
     now[0] = 1_100.0
 
     assert [hit.skill.id for hit in graph.recall("parking", user="ana")] == [long.id]

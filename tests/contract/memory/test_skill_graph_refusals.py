@@ -61,6 +61,8 @@ def connecting(source: str, kind: str, target: str, weight: float = 1.0) -> Call
         (adding(scenarios=["a\tb"]), "scenario"),
         (adding(visibility="public"), "public"),
         (adding(valid_from=float("nan")), "nan"),
+        (adding(valid_from=9e9), "in the future"),
+        (lambda graph: graph.update("s2", text="anew", valid_from=1.0), "can't change at"),
         (connecting("s2", "LIKES", "s3"), "not a kind of edge"),
         (connecting("ana", "OWNS", "s3"), "added automatically"),
         (connecting("s2", "CONFLICTS", "s2"), "with itself"),
@@ -187,12 +189,24 @@ def test_a_place_that_is_no_file_is_refused(tmp_path: Path) -> None:
 def test_another_embedder_is_refused_with_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "skills.db"
     with SkillGraph.open(path, tenant="t", embedder="hash:64") as graph:
-        graph.add(owner="ana", text="mornings")
+        kept = graph.add(owner="ana", text="mornings").id
     with pytest.raises(StoreRefusedError, match=r"hash:64 .*64 dimensions.* not by hash:32") as refusal:
         SkillGraph.open(path, tenant="t", embedder="hash:32")
     assert "reembed" in refusal.value.fix
     with SkillGraph.open(path, tenant="t") as again:  # without a choice it is the one that was recorded
         assert texts(again, "mornings", "ana") == ["mornings"]
+        SkillGraph.reembed(path, tenant="t", embedder="hash:32")
+        for call in (
+            asking(),
+            adding(),
+            lambda graph: graph.update(kept, text="evenings"),
+            lambda graph: graph.set_profile("ana", "likes tea"),
+            lambda graph: graph.hear("I live in Berlin.", user="ana"),
+        ):
+            with pytest.raises(StoreRefusedError, match=r"hash:32 .* not by hash:64"):
+                call(again)
+    with pytest.raises(StorageError, match="closed"):
+        again.get(kept)
 
 
 def test_a_damaged_file_is_told_with_what_to_do(tmp_path: Path) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentfw_memory import BadInputError, GraphSettings, SkillGraph, Trajectory, as_messages, as_text
+from agentfw_memory import BadInputError, GraphSettings, SkillDraft, SkillGraph, Step, Trajectory, as_messages, as_text
 
 OpenGraph = Callable[..., SkillGraph]
 
@@ -60,9 +59,9 @@ def test_what_too_few_are_left_behind_is_taken_back_with_every_byte(tmp_path: Pa
 
     with opened(tmp_path / "skills.db", merge_above=0.5) as graph:
         for user in ("ana", "ben"):
-            say(graph, user, "I prefer quiet tables.")
-        say(graph, "cem", "I prefer the quiet tables.")
-        assert shown_to(graph, "new")
+            say(graph, user, "I prefer the quiet tables.")
+        say(graph, "cem", "I prefer quiet tables.")
+        assert shown_to(graph, "new") == {"For dining: I prefer the quiet tables."}, "as most of them say it"
 
         leave(graph, "ana")
         assert shown_to(graph, "new") == set()
@@ -74,16 +73,40 @@ def test_what_too_few_are_left_behind_is_taken_back_with_every_byte(tmp_path: Pa
 
 def test_the_copy_keeps_no_wording_of_a_user_who_left(tmp_path: Path) -> None:
     with opened(tmp_path / "skills.db", merge_above=0.5) as graph:
-        for user in ("ben", "cem", "dan"):
+        for user in ("ben", "cem"):
             say(graph, user, "I prefer quiet tables.")
-        say(graph, "ana", "I prefer the quiet table.")
+        for user in ("dan", "ana", "eve"):
+            say(graph, user, "I prefer the quiet table.")
         assert shown_to(graph, "new") == {"For dining: I prefer quiet tables."}
 
         graph.forget("ben")
 
         assert shown_to(graph, "new") == {"For dining: I prefer quiet tables."}
         graph.forget("cem")
+        assert shown_to(graph, "new") == {"For dining: I prefer the quiet table."}, "it is made anew"
+        assert not any(b"quiet tables" in file.read_bytes() for file in tmp_path.iterdir())
+        graph.forget("dan")
         assert shown_to(graph, "new") == set()
+
+
+def test_what_is_shared_is_for_the_scenarios_and_tools_that_all_behind_it_have_in_common() -> None:
+    def drafted(trip: Trajectory, maximum: int) -> list[SkillDraft]:
+        return [SkillDraft("prefer quiet tables", tuple(step.tool for step in trip.steps), trip.scenarios, wish=True)]
+
+    settings = GraphSettings(share_after=3)
+    with SkillGraph.open(":memory:", tenant="t", embedder="hash", settings=settings, extractor=drafted) as graph:
+        for user, scenarios, tools in (
+            ("ana", ("dining", "evening"), ("book", "mail")),
+            ("ben", ("dining",), ("book",)),
+            ("dan", ("trips",), ("book",)),
+            ("cem", ("dining", "lunch"), ("book", "phone")),
+        ):
+            assert graph.recall("tables", user="new") == [], f"before {user}"
+            steps = tuple(Step("do", tool) for tool in tools)
+            graph.learn(Trajectory(user, user, "a table", scenarios, steps), 0.9)
+
+        (hit,) = graph.recall("tables", user="new")
+        assert (hit.skill.scenarios, hit.skill.tools) == (("dining",), ("book",))
 
 
 def test_who_says_something_else_is_no_longer_behind_it() -> None:
@@ -163,23 +186,28 @@ def test_a_correction_is_a_case_of_what_was_to_be_answered_and_a_secret_is_none(
     asked = [(case.request, case.answer) for case in graph.cases("where is my parcel now", user="ana")]
     assert [answer for request, answer in asked if request == trip["query"]] == ["Post"], "the newest that was good"
     key = "with the key sk-proj-AbCdEf0123456789AbCdEf0123456789"
-    assert graph.learn({"id": "t10", "user": "ana", "query": "log me in", "answer": key}, 1.0).cases == ()
+    for number, texts in enumerate((("log me in", key), (key, "done"))):
+        query, answer = texts
+        trip = {"id": f"t1{number}", "user": "ana", "query": query, "answer": answer}
+        assert graph.learn(trip, 1.0).cases == ()
 
 
 def test_cases_are_private_unless_the_graph_shares_them(open_graph: OpenGraph) -> None:
-    trip = {"id": "t1", "user": "ana", "query": "my card was stolen", "answer": "Emergencies"}
-    for shared, owners in ((False, []), (True, ["ana"])):
+    trip = {"query": "my card was stolen", "answer": "Emergencies"}
+    for shared, owners in ((False, []), (True, ["ana", "cem"])):
         graph = open_graph(":memory:", settings=GraphSettings(share_learned=shared))
-        graph.learn(trip, 1.0)
-        assert [case.owner for case in graph.cases("my card was stolen", user="ben")] == owners
+        for user in ("ana", "cem"):
+            graph.learn({**trip, "id": user, "user": user}, 1.0)
+        assert sorted(case.owner for case in graph.cases("my card was stolen", user="ben")) == owners
 
 
 def test_cases_stay_apart_from_what_is_remembered(graph: SkillGraph) -> None:
     graph.add(owner="ana", text="my card was made in Bonn")
 
-    for when in (None, time.time()):
-        found = graph.recall("my card was stolen", user="ana", as_of=when)
-        assert [hit.skill.text for hit in found] == ["my card was made in Bonn"]
+    for when in (None, 9e9):
+        hits = graph.recall("my card was stolen", user="ana", as_of=when)
+        assert [hit.skill.text for hit in hits] == ["my card was made in Bonn"]
+    assert len(graph.recall("my card", user="ana", where={"case.verdict": {"$gte": 0.9}})) == 3
     assert graph.hear("My card is from a bank in Bonn.", user="ana", id="m1").kept != ()
     assert len(graph.cases("my card was stolen", user="ana", k=10)) == 3
     graph.forget("ana")

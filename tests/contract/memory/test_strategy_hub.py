@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from agentfw_memory import HubRefusal, StrategyHubs
 
@@ -21,6 +17,8 @@ def test_a_hub_is_carried_over_rounds_and_tells_what_changed(tmp_path: Path) -> 
         hub.update(["deadline today +4"], round=2)
         hub.update(["deadline today +4", "vendor call -2"], round=7)
         hub.update(["vendor call -2"], round=9)
+        with StrategyHubs.open(tmp_path / "hubs.db") as meanwhile:
+            assert meanwhile.hub("ana", "year").list() == ("vendor call -2",), "it is in the file, whatever comes"
     with StrategyHubs.open(tmp_path / "hubs.db") as again:
         hub = again.hub("ana", "year")
         assert hub.list() == ("vendor call -2",)
@@ -45,26 +43,14 @@ def test_a_hub_is_carried_over_rounds_and_tells_what_changed(tmp_path: Path) -> 
 def test_what_cannot_be_kept_is_refused_in_words_and_the_hub_is_unchanged(strategies: list[str], words: str) -> None:
     with StrategyHubs.open(":memory:") as hubs:
         hub = hubs.hub("ana")
-        hub.update(["as before"], round=1)
+        before = tuple(str(number) * 350 for number in range(10))
+        assert hub.update(before, round=1) == before, "as much as may be kept"
         with pytest.raises(HubRefusal, match="The hub is unchanged") as refusal:
             hub.update(strategies, round=2)
         assert words in str(refusal.value)
-        assert hub.list() == ("as before",)
-        assert len(hub.history()) == 1
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.lists(st.text(), max_size=12))
-def test_any_text_is_kept_or_refused_and_never_crashes(strategies: list[str]) -> None:
-    with StrategyHubs.open(":memory:") as hubs:
-        hub = hubs.hub("ana")
-        try:
-            taken = hub.update(strategies)
-        except HubRefusal:
-            assert hub.list() == ()
-        else:
-            assert hub.list() == taken
-            assert len(taken) == len(strategies) <= 10
+        assert hub.list() == before
+        assert hub.update([" a\x00b\n\ud83ec "]) == hub.list() == ("a b c",), "any other text becomes one line"
+        assert len(hub.history()) == 2
 
 
 def test_who_is_forgotten_leaves_no_byte_in_the_files(tmp_path: Path) -> None:
@@ -73,31 +59,10 @@ def test_who_is_forgotten_leaves_no_byte_in_the_files(tmp_path: Path) -> None:
         for number in range(200):
             hubs.hub("ana").update([f"unmistakable-{number} " + "y" * 200], round=number)
         hubs.hub("ben").update(["stays"])
-        assert hubs.forget("ana") == 200
+        hubs.hub("ana", "year").update(["stays until she goes"])
+        assert (hubs.forget("ben", "year"), hubs.forget("ana", "")) == (0, 200)
+        assert hubs.hub("ana", "year").list() == ("stays until she goes",)
+        assert hubs.forget("ana") == 1
         left = b"".join(file.read_bytes() for file in tmp_path.iterdir())
         assert b"unmistakable" not in left
         assert hubs.hub("ben").list() == ("stays",)
-
-
-_WRITER = """
-import sys
-from agentfw_memory import StrategyHubs
-hub = StrategyHubs.open(sys.argv[1]).hub("ana")
-for number in range(100_000):
-    hub.update([f"strategy {number}"], round=number)
-    print(number, flush=True)
-"""
-
-
-def test_an_update_that_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
-    path = tmp_path / "hubs.db"
-    with subprocess.Popen([sys.executable, "-c", _WRITER, str(path)], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        while int(process.stdout.readline()) < 50:
-            pass
-        process.kill()
-        told = process.stdout.read().splitlines(keepends=True)
-    acknowledged = int(next((line for line in reversed(told) if line.endswith("\n")), "50"))
-    with StrategyHubs.open(path) as hubs:
-        rounds = [change.round for change in hubs.hub("ana").history()]
-    assert rounds[: acknowledged + 1] == list(range(acknowledged + 1))

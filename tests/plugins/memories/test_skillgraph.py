@@ -68,6 +68,10 @@ def hear(of: SkillGraphMemory, *texts: str, number: int = 0) -> None:
         asyncio.run(of.hear(Saying(f"run/ana/{place}", "ana", text, "c1", 1_700_000_000.0 + place)))
 
 
+def say(of: SkillGraphMemory, user: str, text: str, *, talk: str = "c1", before: str = "") -> None:
+    asyncio.run(of.hear(Saying(f"{talk}/{user}/{text}/{before}", user, text, talk, 1_700_000_000.0, before=before)))
+
+
 def remembered(of: SkillGraphMemory) -> list[Remembered]:
     return list(asyncio.run(of.remembered("ana")))
 
@@ -113,6 +117,11 @@ def test_a_profile_is_what_a_newcomer_is_recalled_by(memory: Open) -> None:
 
     assert "garden" in recalled(mine, "what do I offer?")[0].text
     assert "jazz" in recalled(mine, "what do I offer?", replace(TASK, user="nobody"))[0].text
+    mine.introduce("ana", {"about": "plays jazz records"})
+    assert "jazz" in recalled(mine, "what do I offer?")[0].text
+    asyncio.run(mine.forget("ana"))
+    mine.introduce("ana", {"about": "plays jazz records"})
+    assert max(float(str(one.why["user"])) for one in recalled(mine, "what do I offer?")) > 0.0, "met anew"
 
 
 def test_skills_are_found_by_what_the_episode_is_about(memory: Open) -> None:
@@ -136,9 +145,11 @@ def test_an_episode_counts_once_and_each_user_and_run_for_itself(memory: Open, t
     assert first.graph.admin.stats().nodes["trajectory"] == 3
     session = episode(replace(TASK, index=1))
     session.events.append(Event(0.0, "session", "tea", {"run": "run-1"}))
+    session.events.append(Event(0.0, "observation", "message", {"text": "I live in Berlin.", "by": "user"}))
     for gateway in (first, second):  # the second takes over what the first hasn't concluded
         learn(gateway, session)
     assert first.graph.admin.stats().nodes["trajectory"] == 4
+    assert not any("Berlin" in one.text for one in remembered(first)), "it was heard when it was said"
 
 
 def test_a_function_of_ones_own_drafts_the_skills(
@@ -183,6 +194,7 @@ def test_one_list_shows_everyone_what_anyone_said_and_forgets_nobody(memory: Ope
     mine = memory(one_list=True)
 
     learn(mine, episode())
+    say(mine, "ben", "Yes!", before="Forget that I prefer the earliest slot.")
 
     assert len(recalled(mine, "move my meeting", BEN)) == 1
     with pytest.raises(UsageError, match="doesn't know who said what"):
@@ -201,13 +213,26 @@ def test_by_value_the_most_rewarded_of_similar_skills_are_shown(memory: Open) ->
     assert [one.text.partition("prefer ")[2].partition(".")[0] for one in found] == ["large rooms", "light rooms"]
 
 
-def test_what_a_user_says_is_recalled_with_its_date_and_only_to_them(memory: Open) -> None:
-    mine = memory()
-    hear(mine, "I live in Berlin.", "> I live in Oslo.")
-    (first,) = recalled(mine, "Where do I live?")
-    assert first.text == "s2: I live in Berlin. (since 2023-11-14)"
-    assert recalled(mine, "Where do I live?", BEN) == []
-    assert [(one.text, one.until) for one in remembered(mine)] == [("I live in Berlin.", None)]
+def test_a_yes_deletes_just_what_its_user_was_asked_about_before_it(memory: Open, tmp_path: Path) -> None:
+    mine, request = memory(), "Forget that I have a dog."
+    say(mine, "ana", request)
+    for user in ("ana", "ben"):
+        mine.graph.add(owner=user, text="I have a dog.")
+    say(mine, "ana", "Yes, please.", before=request)  # when she asked, nothing was there
+    say(mine, "ana", f"{request} Please.")
+    (shown,) = recalled(mine, request)
+    assert "the user asks to forget this" in shown.text
+    say(mine, "ben", "Yes, please.")
+    say(mine, "ana", "Yes, please.", talk="c2")
+    say(mine, "ana", "Well.")
+    say(mine, "ana", "Yes!", before="Well.")
+    assert [one.text for one in remembered(mine)] == ["I have a dog."]
+    asyncio.run(mine.close())
+
+    say(memory(), "ana", "Yes!", before=request)  # the process that heard the request is gone
+
+    again = memory()
+    assert (remembered(again), len(again.graph.skills(owner="ben"))) == ([], 1)
 
 
 def test_an_older_saying_is_shown_after_the_newer_one_and_marked(memory: Open) -> None:
@@ -226,14 +251,19 @@ def test_how_answers_should_be_is_shown_whatever_is_asked(memory: Open) -> None:
     assert len(shown) == 5
     assert shown[-1].text.startswith("s2: Always answer in German.")
     assert recalled(mine, "Where is the red lamp?", BEN) == []
+    assert "red lamp" in recalled(mine, "Where is the red lamp?", limit=1)[0].text
 
 
 def test_a_correction_is_about_what_it_says_now_and_is_its_users_alone(memory: Open) -> None:
     mine = memory()
-    hear(mine, "I live in Berlin.")
+    hear(mine, "I live in Berlin.", "> I live in Oslo.")
     (item,) = remembered(mine)
+    assert [one.text for one in recalled(mine, "Where do I live?")] == ["s2: I live in Berlin. (since 2023-11-14)"]
+    assert recalled(mine, "Where do I live?", BEN) == []
     asyncio.run(mine.correct("ana", item.id, "My name is Ann."))
     hear(mine, "I live in Rome.", number=2)
+    past = [(one.text, one.until is None) for one in remembered(mine)]
+    assert past == [("My name is Ann.", True), ("I live in Rome.", True), ("I live in Berlin.", False)], "newest first"
     assert sorted(one.text for one in remembered(mine) if one.until is None) == ["I live in Rome.", "My name is Ann."]
     with pytest.raises(UnknownNameError):
         asyncio.run(mine.correct("ben", item.id, "My name is Ben."))
@@ -247,6 +277,11 @@ def test_a_thumb_rates_what_was_recalled_for_the_answer(memory: Open) -> None:
     first, second = recalled(mine, question)
     rated = Episode(TASK, environment="sessions")
     rated.messages += [Message("system", f"You remember:\n- {first.text}"), Message("user", question)]
+    asked = Event(0.0, "observation", "asked", {"text": question})
+    metric = Event(0.0, "observation", "feedback", {"value": -1.0, "metric": "speed"})
+    for index, events in enumerate(([asked], [metric]), start=1):  # nobody says what they think of it
+        learn(mine, replace(rated, task=replace(TASK, index=index), events=events), 0.0)
+    assert [one.why["skill"] for one in recalled(mine, question)] == [first.why["skill"], second.why["skill"]]
     rated.events.append(Event(0.0, "observation", "feedback", {"value": -1.0, "turn": 0, "text": ""}))
     learn(mine, rated, 0.0)
     assert [one.why["skill"] for one in recalled(mine, question)] == [second.why["skill"], first.why["skill"]]
@@ -257,8 +292,9 @@ def test_a_rated_answer_is_shown_as_a_demonstration_and_its_correction_last(memo
     rated = Episode(TASK, environment="sessions")
     rated.messages.append(Message("user", "file this: my card was stolen"))
     rated.turns.append(Turn(0, 0.0, 1.0, text="Money"))
-    data = {"value": -1.0, "turn": 0, "correction": "Emergencies", "text": ""}
-    rated.events.append(Event(0.0, "observation", "feedback", data))
+    data = {"value": -1.0, "turn": 0, "text": ""}
+    for correction in ("Transfers", "Emergencies"):  # the latest counts
+        rated.events.append(Event(0.0, "observation", "feedback", {**data, "correction": correction}))
     learn(mine, rated, 0.0)
     learn(mine, rated, 0.0)
 
@@ -305,6 +341,7 @@ def test_a_correction_is_not_remembered_by_a_graph_that_stays_as_it_is_and_with_
     fixed, cases = memory(evolve=False, path=":memory:"), memory(cases=3, path=":memory:")
     for one in (fixed, cases):
         learn(one, talk, -1.0)
+    hear(fixed, "I live in Berlin.")
 
     assert remembered(fixed) == []
     assert f"For sessions: {vegetarian}" in [one.text for one in remembered(cases)]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
 
 from agentfw import Engagement, Episode, Intervention, Moment, PolicyAgent, Task
 from agentfw.interfaces import EventDriven
+from agentfw.memory import Query
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from agentfw_plugins.policies.scripted import ScriptedPolicy
 from agentfw_plugins.worlds.inbox.environment import Inbox
@@ -31,18 +33,25 @@ def play(memory: StrategyHubMemory, *calls: Intervention) -> Episode:
 
 
 def test_an_agent_updates_and_lists_its_hub_and_reads_why_something_does_not_fit() -> None:
-    memory = StrategyHubMemory(StrategyHubSettings(capacity=1))
+    memory = StrategyHubMemory(StrategyHubSettings(capacity=1, longest=340))
+    memory.hub(TASK).update(["of this one, when it was interrupted"])
 
     listing = Intervention("strategy_hub", {"action": "list"})
-    episode = play(memory, listing, update("kept"), update("a", "b"), update("x" * 351))
+    asyncio.run(memory.recall(Query("", replace(TASK, index=1), limit=1, round=4)))
+    [tool] = memory.tools(replace(TASK, index=1))
+    asyncio.run(tool.call({"action": "update", "strategies": ["of another episode"]}))
+    episode = play(memory, listing, update("kept"), update("a", "b"), update("x" * 341))
 
     answers = [event.data["text"] for event in episode.events if (event.kind, event.name) == ("observation", "answer")]
     assert answers[:2] == ["(no strategies yet)", "kept"]
     assert "the maximum is 1" in answers[2]
-    assert "the maximum is 350" in answers[3]
+    assert "the maximum is 340" in answers[3]
     assert memory.hub(TASK).list() == ("kept",)
+    other = memory.hub(replace(TASK, index=1)).history()
+    assert [(change.round, change.strategies) for change in other] == [(4, ("of another episode",))]
     shown = [message.content for message in episode.messages if message.role == "tool"]
-    assert any("the maximum is 350" in text for text in shown)
+    assert any("the maximum is 340" in text for text in shown)
+    assert not any("kept" in message.content for message in episode.messages if message.role == "user")
 
 
 def test_the_strategies_are_shown_before_every_turn_when_asked() -> None:

@@ -91,8 +91,7 @@ def extract(trajectory: Trajectory, maximum: int = NEW_SKILLS) -> list[SkillDraf
     worked = tuple(dict.fromkeys(step.tool for step in trajectory.steps if step.tool and step.worked))
     said = [shorten(one, MAXIMUM_CLAUSE_LENGTH, placeholder="") for one in _LINE_END.split(trajectory.outcome)]
     wishes = {one.casefold(): one for one in said if re.search(r"\w", one) and not PRIVATE.search(one)}
-    drafts = [SkillDraft(about + one, worked, trajectory.scenarios, wish=True) for one in wishes.values()]
-    return drafts[:maximum]
+    return [SkillDraft(about + one, worked, trajectory.scenarios, wish=True) for one in wishes.values()][:maximum]
 
 
 @dataclass(frozen=True, slots=True)

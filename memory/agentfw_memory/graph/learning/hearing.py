@@ -59,7 +59,7 @@ class Hearer:
     def __init__(self, recaller: Recaller, editor: Editor, writer: Writer | None) -> None:
         self._recaller, self._rows, self._settings = recaller, recaller.rows, recaller.settings
         self._editor, self.writer = editor, writer
-        self._before: OrderedDict[tuple[str, str], deque[tuple[str, str]]] = OrderedDict()
+        self._before: OrderedDict[tuple[str, str, int], deque[tuple[str, str]]] = OrderedDict()
 
     def said(self, saying: Saying) -> Said | None:
         """Return what a writer is asked, or None if there is nothing to decide."""
@@ -77,8 +77,10 @@ class Hearer:
         own = tuple(storable(one, longest) for one in own_words(saying.text) if not has_secret(one))
         before: tuple[tuple[str, str], ...] = ()
         if saying.conversation:
-            turns = self._before.setdefault((saying.user, saying.conversation), deque(maxlen=TURNS_BEFORE))
-            self._before.move_to_end((saying.user, saying.conversation))
+            # Turns from before somebody was forgotten, or a memory erased, may say what is gone.
+            key = saying.user, saying.conversation, self._recaller.head.forgotten
+            turns = self._before.setdefault(key, deque(maxlen=TURNS_BEFORE))
+            self._before.move_to_end(key)
             if len(self._before) > CONVERSATIONS:
                 self._before.popitem(last=False)
             if saying.answer_to:  # what was answered to a secret may repeat it, whatever was said after it
@@ -114,8 +116,7 @@ class Hearer:
         decisions += self._plain(said, rest)
         to_forget = self._to_forget(said, [one for one in decisions if one.action == "DELETE"])
         wanted = [one for one in decisions if one.action in ("ADD", "UPDATE")][:MOST_KEPT]
-        if problem:
-            problem = f"{problem}; what was said was kept as it was said"
+        problem += "; what was said was kept as it was said" if problem else ""
         if not wanted:
             return Heard(saying.id, problem=problem, to_forget=to_forget)
         vectors = self._recaller.embed([one.text for one in wanted])
@@ -149,9 +150,8 @@ class Hearer:
     def asked_to_forget(self, text: str, user: str) -> list[Skill]:
         if not may_ask_to_forget(text):
             return []
-        own = own_words(text)
-        said = Said(text, user, self._rows.store.now(), own=tuple(own))
-        found = self._to_forget(said, [one for one in self._plain(said, own) if one.action == "DELETE"])
+        said = Said(text, user, self._rows.store.now(), own=tuple(own_words(text)))
+        found = self._to_forget(said, [one for one in self._plain(said, said.own) if one.action == "DELETE"])
         return list(self._rows.skills([check_skill(one) for one in found]).values())
 
     def _plain(self, said: Said, sentences: Sequence[str]) -> list[Decision]:

@@ -108,15 +108,13 @@ class Recaller:
         settings = self.settings
         if not settings.candidates:
             return []
-        if "case" not in (where or {}):
-            self._has_cases = self._has_cases or self.rows.find("case", CASES) is not None
-            where = {**(where or {}), **NO_CASES} if self._has_cases else where
+        where = self._without_cases(where or {})
         vector = None if settings.query_similarity == "words" else self.embed([query], query=True)[0]
         self.catch_up(head=self.head)
         about, named = self._known("scenario", scenarios), self._known("tool", tools)
         for _ in range(ATTEMPTS):
             reader = self.rows.user(user)
-            asked = Asked(query, vector, reader, max(k, ORDERED), at_least, where or {}, about, named)
+            asked = Asked(query, vector, reader, max(k, ORDERED), at_least, where, about, named)
             ranked = self._by.rank(asked)
             skills = self._by.read([one.number for one in ranked], user, reader)
             if where:
@@ -129,7 +127,7 @@ class Recaller:
         if reader is not None and settings.rating_weight:
             ranked = self._by_ratings(query, ranked, reader)
         hits = [_hit(one, skills[one.number]) for one in ranked if one.number in skills]
-        return (newest_first(query, self._with_newer(hits, reader, where or {})) if settings.newest_first else hits)[:k]
+        return (newest_first(query, self._with_newer(hits, reader, where)) if settings.newest_first else hits)[:k]
 
     def recall_as_of(
         self, query: str, user: str, k: int, when: float, where: Mapping[str, Any], **context: Any
@@ -137,8 +135,8 @@ class Recaller:
         """Return the k best skills of those that held at a time, as they were then. Texts that no longer hold are in no
         index. They are found by their words, and those that still hold by the usual recall. Then both are embedded and
         compared with the query in the same way."""
+        where = self._without_cases(where)
         then = self.rows.held_at(when, self.rows.find("user", user) or NOBODY)
-        where = where if "case" in where else {**where, **NO_CASES}
         held = {number: skill for number, skill in then.items() if fits(skill.metadata, where)}
         words = WordIndex()
         for number, skill in held.items():
@@ -158,6 +156,12 @@ class Recaller:
             why = Why(float(by_vector[place]), *(0.0,) * 5, path="held at that time")
             hits.append(Hit(float(score[place]), skill, why))
         return newest_first(query, hits)[:k]
+
+    def _without_cases(self, where: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a filter that leaves cases out, unless it asks for them."""
+        asks = any(name.partition(".")[0] == "case" for name in where)
+        self._has_cases = self._has_cases or self.rows.find("case", CASES) is not None
+        return where if asks or not self._has_cases else {**where, **NO_CASES}
 
     def _with_newer(self, hits: list[Hit], reader: int | None, where: Mapping[str, Any]) -> list[Hit]:
         """Return hits with what is newer than one of them about the same thing, just before it."""
