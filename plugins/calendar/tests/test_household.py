@@ -141,6 +141,27 @@ def test_what_was_done_by_hand_is_learned_from(decide: Calendar, ics_file: IcsFi
     assert (before["proposed"], after["proposed"]) == ("B", "A")
 
 
+def test_what_is_out_of_sight_or_elsewhere_was_not_done_by_hand_and_what_was_counts_once(
+    decide: Calendar, calendar_session: Calendar, ics_file: IcsFile
+) -> None:
+    late, night = event("a", 2, "2330", "Vivarium"), event("b", 3, "0015", "Budget")
+    path, other = ics_file(late, night), ics_file(late, name="other.ics")
+
+    def decisions() -> str:
+        return str(calendar_session("me").out.split()[1])
+
+    decide(path, answers="s\n")
+    decide(path, "--days", "1")
+    decide(path, answers="s\n")
+    decide(other)
+    assert decisions() == "0"
+    decide(path, answers="s\n")
+    ics_file(late, event("c", 5, "1000", "Vivarium"), event("d", 5, "1030", "Budget"))
+    decide(path, answers="what?\n", code=2)
+    decide(path, answers="s\n")
+    assert decisions() == "1", "also where a session is interrupted"
+
+
 def test_leave_cancels_no_childs_club_nor_moves_a_stand_up(decide: Calendar, ics_file: IcsFile, tmp_path: Path) -> None:
     (tmp_path / "people.toml").write_text('[me]\nfamily = ["Lily"]\n')
     boss = "ORGANIZER:mailto:maria@lab.example\nATTENDEE:mailto:ana@lab.example"

@@ -336,6 +336,9 @@ class PersonFile:
         else:
             self.decisions.append(record)
             self.titles += [event["title"] for event in record.get("events", ())]
+            if record.get("by_hand"):  # it is learned once, also if this session is interrupted
+                left = [one for one in self.left_open["conflicts"] if one["seen"] != record["seen"]]
+                self.left_open = {**self.left_open, "conflicts": left}
 
     def _unpin(self, first: str, second: str) -> None:
         self.pinned = [one for one in self.pinned if {one.first, one.second} != {first, second}]
