@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -182,10 +183,49 @@ def test_one_event_or_the_last_session_is_undone_and_others_are_not(calendar: Ca
     assert calendar("decide", path)["conflicts"] == [], "the first is asked about, and nobody answers"
     assert calendar("undo", "--list")[0]["title"] == "Group meeting"
 
-    calendar("decide", path, answers="a\n")
+    assert calendar("decide", path, answers="a\n")["outputs"] == [str(decided)]
     undone = calendar("undo")
     assert [one["title"] for one in undone["restored"]] == ["Call with Acme"], "what the last session declined"
     assert decided.read_text().count(DECLINED) == 1
+
+
+def test_two_people_who_share_a_file_decide_and_undo_each_for_themselves(
+    calendar: Calendar, calendar_session: Calendar, ics_file: IcsFile
+) -> None:
+    ana, bob = ics_file(GROUP, CALL), ics_file(GROUP, CALL, head="X-WR-CALNAME:bob@lab.example", name="bob.ics")
+    calendar("decide", ana, answers="a\n")
+
+    (theirs,) = calendar("decide", bob, answers="b because of us\n")["conflicts"]
+    unsure = calendar_session("undo")
+    undone = calendar("undo", "--all", "--me", "bob@lab.example")
+    (again,) = calendar("decide", ana)["conflicts"]
+
+    assert (theirs["decided_before"], theirs["kept"]) == (False, "B")
+    assert (unsure.code, "pass --me ana@lab.example" in unsure.err) == (2, True)
+    assert ([one["title"] for one in undone["restored"]], undone["decisions"]) == (["Group meeting"], 1)
+    assert (again["decided_before"], again["kept"]) == (True, "A")
+
+
+def test_an_event_is_undone_by_its_whole_title_and_the_day_that_is_shown(
+    calendar: Calendar, calendar_session: Calendar, ics_file: IcsFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    titles = {24: "Cinema", 25: "Cinema with Mia", 26: "Cinema"}
+    late = [event(f"{name} {day}", f"202611{day}T0200Z", name) for day in titles for name in ("A choir", titles[day])]
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        calendar("decide", ics_file(*late, head=""), "--zone", "America/New_York", answers="a\na\na\n")
+        listed, which = calendar_session("undo", "--list").out, calendar("undo", "cinema", code=2)
+        undone = calendar("undo", "cinema", "--on", "2026-11-23")
+        known = calendar_session("me", "--json").json
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+    assert "Mon 23 November 2026   Cinema" in listed
+    assert '2 declined events are called "cinema": 2026-11-23 Cinema; 2026-11-25 Cinema' in which
+    assert [one["start"][:13] for one in undone["restored"]] == ["2026-11-24T02"], "in UTC it is the next day"
+    assert known["weeks"]
 
 
 def test_what_others_changed_stays_and_a_date_has_its_alarm_again(calendar: Calendar, ics_file: IcsFile) -> None:

@@ -22,7 +22,7 @@ import sqlite3
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -62,6 +62,11 @@ class Noted:
     @property
     def uid(self) -> str:
         return str(self.seen[self.mark.key]["uid"])
+
+    @property
+    def day(self) -> date:
+        """In this machine's zone, as it is shown."""
+        return datetime.fromisoformat(self.start).astimezone().date()
 
     @property
     def place(self) -> tuple[str, str]:
