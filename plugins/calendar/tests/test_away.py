@@ -80,15 +80,16 @@ def test_a_meeting_is_declined_for_the_sake_of_leave(ics_file: IcsFile) -> None:
 
 
 def test_what_somebody_went_to_in_spite_of_leave_is_proposed_next_time_and_a_doctor_at_once(ics_file: IcsFile) -> None:
-    weekly = f"{BOARD}\nRRULE:FREQ=WEEKLY;COUNT=2"
-    later = all_day("Annual leave").replace("202611", "202612").replace("1223", "1202").replace("1228", "1203")
+    weekly = f"{BOARD}\nRRULE:FREQ=WEEKLY;COUNT=4"
+    titles = {1125: "Annual leave", 1202: "Trip to Oslo", 1209: "Annual leave", 1216: "Annual leave"}
+    days = [f"UID:{day}\nDTSTART;VALUE=DATE:2026{day}\nSUMMARY:{title}" for day, title in titles.items()]
 
-    session = played(ics_file(weekly, all_day("Annual leave"), later.replace("UID:away", "UID:2")), "b\n\n")
+    session = played(ics_file(weekly, *days), "b\n\na\n\n")
     doctor = played(ics_file(BOARD.replace("Board meeting", "Dentist"), all_day("Annual leave")), "\n")
 
-    assert [outcome.question.proposed for outcome in session.outcomes] == ["A", "B"]
+    assert [outcome.question.proposed for outcome in session.outcomes] == ["A", "A", "B", "A"]
     assert [outcome.question.proposed for outcome in doctor.outcomes] == ["B"]
-    assert declined(session) == []
+    assert declined(session) == ["Board meeting"] * 3
 
 
 @pytest.mark.parametrize(
