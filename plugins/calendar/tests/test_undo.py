@@ -61,7 +61,7 @@ def test_a_date_unlike_the_others_is_asked_about_and_replaces_no_decision(decide
     decide(ics_file(STANDUP, CLIENT), "b always\n")
     retitled = moved("client", 1118, "093000\nDURATION:PT1H\nSUMMARY:Crisis call with Acme")
     later = moved("client", 1125, "091500\nDURATION:PT1H\nSUMMARY:Call with Acme")
-    longer = moved("client", 1202, "093000\nDURATION:PT2H\nSUMMARY:Call with Acme")
+    longer = moved("client", 1202, "\n".join(("093000\nDURATION:PT2H\nSUMMARY:Call with Acme", *JOE)))
 
     answer = decide(ics_file(STANDUP, CLIENT, retitled, later, longer), "a always\ns\ns\n", "2099-11-16", 21)
     others = decide(ics_file(STANDUP, CLIENT), "", "2099-12-07", 7)

@@ -82,18 +82,19 @@ def test_through_the_engagement_linear_is_the_learner_itself(errors: Any) -> Non
 
 
 def test_linear_keeps_users_apart_and_an_episode_again_is_the_same() -> None:
-    tasks = CalendarConflicts(CalendarSettings(rounds=12)).tasks(3, 7, "validation")
+    settings = CalendarSettings(rounds=12, users_each=1, validation_organisations=2)
+    tasks = CalendarConflicts(settings).tasks(3, 7, "validation")  # two users, and another year of one
     policy = LinearPolicy(LinearSettings(prior="flat"))
 
     async def together() -> list[Episode]:
-        worlds = [CalendarConflicts(CalendarSettings(rounds=12)) for _ in tasks]
+        worlds = [CalendarConflicts(settings) for _ in tasks]
         runs = [Engagement(world, PolicyAgent(policy)).run(task) for world, task in zip(worlds, tasks, strict=True)]
         return list(await asyncio.gather(*runs))
 
     first, second = asyncio.run(together()), asyncio.run(together())
     for task, one, again in zip(tasks, first, second, strict=True):
         own = LinearPolicy(LinearSettings(prior="flat"))
-        world = CalendarConflicts(CalendarSettings(rounds=12))
+        world = CalendarConflicts(settings)
         alone = asyncio.run(Engagement(world, PolicyAgent(own)).run(task))
         assert one.series("error") == again.series("error") == alone.series("error")
 
