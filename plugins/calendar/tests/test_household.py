@@ -94,7 +94,7 @@ def test_what_is_likely_is_asked_about_at_once_and_corrected_by_letter(decide: C
 
     asked = [one["kept"] for one in answer["conflicts"] if not one["decided_before"]]
     assert asked == ["A", "B", "A"], "one answer about three"
-    pairs = {"x": ("1000", "Fgh"), "y": ("1030", "Jkl")}
+    pairs = {"x": ("1000", "fgh"), "y": ("1030", "jkl")}
     unsure = ics_file(*(event(f"{uid}{day}", day, *pairs[uid]) for day in (20, 21) for uid in pairs))
     clear = ics_file(
         *(event(f"{name}{day}", day, "1000", name) for day in (2, 3) for name in ("Dentist", "HOLD")), name="x.ics"

@@ -106,10 +106,9 @@ def test_one_draft_for_a_series_and_none_in_later_sessions_or_for_the_past(decid
 def test_moving_the_series_asks_for_a_time_that_is_free_every_week(decide: Calendar, ics_file: IcsFile) -> None:
     busy, once = event("x", "20991111T1000", "Visit", length="PT2H"), STANDUP.replace("\nRRULE:FREQ=WEEKLY", "")
 
-    for clash, hour in ((STANDUP, 12), (once, 10)):
-        path = ics_file(clash, CLIENT, *([busy] if clash == STANDUP else []))
-        (draft,) = decide(path, "a move\n", days=12)["other_times"]
-        assert f"Could we move the series to Wednesday, 4 November, {hour}:00" in draft["message"]
+    for clash in (STANDUP, once):
+        (draft,) = decide(ics_file(clash, CLIENT, busy), "a move\n", days=12)["other_times"]
+        assert "Could we move the series to Wednesday, 4 November, 12:00" in draft["message"]
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_feedback_with_a_metric_is_kept_beside_the_thumbs(serve: Serve) -> None:
     assert list(feedback_of(episode)) == [(0, -1.0, "")]
     assert list(feedback_of(episode, Metric.read("solved"))) == [(None, 1.0, "")]
     assert list(feedback_of(episode, Metric.read("stars>=5"))) == [(0, -1.0, "A green one.")]
-    assert list(feedback_of(episode, Metric.read("stars<=4"))) == [(0, 1.0, "A green one.")]
+    assert list(feedback_of(episode, Metric.read("stars<=3"))) == [(0, -1.0, "A green one.")]
 
 
 @pytest.mark.parametrize(
