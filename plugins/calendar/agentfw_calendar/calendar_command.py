@@ -273,7 +273,7 @@ def _decision(decision: Mapping[str, Any], texts: Texts, day: str) -> str:
 def _day(decision: Mapping[str, Any]) -> str:
     """The day of what was decided about; empty if it isn't known."""
     seen = decision.get("seen", {}).values()
-    return min((str(one["start"])[:10] for one in seen), default="")
+    return min((f"{datetime.fromisoformat(one['start']).astimezone():%Y-%m-%d}" for one in seen), default="")
 
 
 def _acceptance(known: PersonFile) -> list[dict[str, Any]]:

@@ -62,16 +62,15 @@ class Marking:
         home: tzinfo,
         now: datetime,
     ) -> None:
-        self.parts, self.sources, self.known, self.people, self.home, self.now = (
-            parts, sources, known, people, home, now
-        )  # fmt: skip
+        self.parts, self.sources, self.known = parts, sources, known
+        self.people, self.home, self.now = people, home, now
         self._wanted: dict[Part, list[_Wanted]] = {part: [] for part, _ in parts}
         self._refused: set[str] = set()
 
     def decline(self, outcome: Outcome) -> None:
         """Mark what was declined. An event that is in two calendars is declined in both."""
         declined = {(one.key, one.start) for one in outcome.declined}
-        seen = self._facts([each.one for each in outcome.question.candidates])
+        seen = {each.one.key: facts(each.one, self.people, self.home) for each in outcome.question.candidates}
         for part, found in self.parts:
             for one in found:
                 if (one.key, one.start) in declined:
@@ -166,9 +165,6 @@ class Marking:
                     if one.key == noted.mark.key and not one.entry.block.lines_of(DECLINED)
                 ]
 
-    def _facts(self, group: Sequence[Occurrence]) -> dict[str, Facts]:
-        return {one.key: facts(one, self.people, self.home) for one in group}
-
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -211,12 +207,12 @@ def named_event(known: PersonFile, title: str, day: date | None = None) -> Choic
     marks = [noted for noted in known.written.marks if noted.title.casefold() == wanted]
     marks = marks or [noted for noted in known.written.marks if wanted in noted.title.casefold()]
     if day is not None:
-        marks = [noted for noted in marks if noted.start.startswith(day.isoformat())]
-    found = sorted({(noted.start, noted.title) for noted in marks})
+        marks = [noted for noted in marks if noted.day == day]
+    found = sorted({(noted.start, noted.day, noted.title) for noted in marks})
     if not found:
         raise UsageError(f'no declined event is called "{title}"', fix="agentfw calendar undo --list shows them")
     if len(found) > 1:
-        shown = "; ".join(f"{start[:10]} {name}" for start, name in found[:5])
+        shown = "; ".join(f"{day} {name}" for _, day, name in found[:5])
         raise UsageError(
             f'{len(found)} declined events are called "{title}": {shown}', fix="add the day, with --on YYYY-MM-DD"
         )

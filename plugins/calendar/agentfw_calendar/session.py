@@ -167,11 +167,7 @@ class Session:
                     return episode
                 last = settled.popitem()[1] if settled else None
                 same = [last]  # an absence is one answer about several
-                while (
-                    last is not None
-                    and settled
-                    and settled[next(reversed(settled))].question.number == (last.question.number)
-                ):
+                while last and settled and settled[next(reversed(settled))].question.number == last.question.number:
                     same.append(settled.popitem()[1])
                 for outcome in same:
                     if outcome is None or outcome.kept is not None or outcome.both:

@@ -80,15 +80,16 @@ def test_a_meeting_is_declined_for_the_sake_of_leave(ics_file: IcsFile) -> None:
 
 
 def test_what_somebody_went_to_in_spite_of_leave_is_proposed_next_time_and_a_doctor_at_once(ics_file: IcsFile) -> None:
-    weekly = f"{BOARD}\nRRULE:FREQ=WEEKLY;COUNT=2"
-    later = all_day("Annual leave").replace("202611", "202612").replace("1223", "1202").replace("1228", "1203")
+    weekly = f"{BOARD}\nRRULE:FREQ=WEEKLY;COUNT=4"
+    titles = {1125: "Annual leave", 1202: "Trip to Oslo", 1209: "Annual leave", 1216: "Annual leave"}
+    days = [f"UID:{day}\nDTSTART;VALUE=DATE:2026{day}\nSUMMARY:{title}" for day, title in titles.items()]
 
-    session = played(ics_file(weekly, all_day("Annual leave"), later.replace("UID:away", "UID:2")), "b\n\n")
+    session = played(ics_file(weekly, *days), "b\n\na\n\n")
     doctor = played(ics_file(BOARD.replace("Board meeting", "Dentist"), all_day("Annual leave")), "\n")
 
-    assert [outcome.question.proposed for outcome in session.outcomes] == ["A", "B"]
+    assert [outcome.question.proposed for outcome in session.outcomes] == ["A", "A", "B", "A"]
     assert [outcome.question.proposed for outcome in doctor.outcomes] == ["B"]
-    assert declined(session) == []
+    assert declined(session) == ["Board meeting"] * 3
 
 
 @pytest.mark.parametrize(
@@ -164,8 +165,8 @@ def far(uid: str, clock: str, title: str, *lines: str) -> str:
     return event(uid, f"20991102T{clock}", title, *lines).replace("SUMMARY:SUMMARY", "SUMMARY")
 
 
-def drafts(path: Path, answers: str = "a\n", **more: Any) -> list[dict[str, Any]]:
-    return played(path, answers, date(2099, 11, 2), **more).other_times()
+def drafts(path: Path, answers: str = "a\n") -> list[dict[str, Any]]:
+    return played(path, answers, date(2099, 11, 2)).other_times()
 
 
 @pytest.mark.parametrize(
@@ -209,13 +210,13 @@ def test_each_person_is_written_to_in_one_language_also_where_a_title_is_in_anot
 def test_drafts_are_about_what_is_there_when_they_are_written(ics_file: IcsFile, tmp_path: Path) -> None:
     a, b, new = far("a", "1000", "Review"), far("b", "1030", "Call", JOE_ASKS), far("c", "1100", "New")
 
-    def written(*changed: str) -> list[dict[str, Any]]:
+    def written(*changed: str) -> Session:
         (tmp_path / "hub.db").unlink(missing_ok=True)
         (tmp_path / "hub.db.decisions.jsonl").unlink(missing_ok=True)
-        return drafts(ics_file(a, b), meanwhile=lambda: ics_file(*changed))
+        return played(ics_file(a, b), "a\n", date(2099, 11, 2), meanwhile=lambda: ics_file(*changed))
 
-    (draft,) = written(a, b, new)
-    moved, deleted = written(a, b.replace("T1030", "T1130")), written(a)
+    (draft,) = written(a, b, new).other_times()
+    gone = written(a, b.replace("T1030", "T1130")), written(a), written(a, b.replace("Call", "Crisis"))
 
     assert draft["to"][11:16] in ("09:00", "12:00"), "a time that was taken meanwhile is not proposed"
-    assert moved == deleted == []
+    assert [(one.other_times(), one.changed_meanwhile) for one in gone] == [([], ["Call"])] * 3

@@ -99,6 +99,7 @@ def tagged(found: Session) -> dict[str, str]:
         (("ATTENDEE:mailto:maria@lab.example",), {"who": "superior"}),
         (("ATTENDEE:mailto:mia@gmail.com",), {"who": "friend"}),
         (("ATTENDEE:mailto:x@client.example",), {"who": "client"}),
+        (("ATTENDEE:mailto:joe@client.example",), {"who": "vendor"}),
         (("ATTENDEE;CUTYPE=ROOM:mailto:room4@lab.example",), {"who": "nobody", "size": "1", "place": "room"}),
         (("ATTENDEE;PARTSTAT=DECLINED:mailto:bob@lab.example",), {"who": "nobody", "size": "1"}),
         (("PRIORITY:1",), {"urgency": "high"}),
@@ -118,7 +119,7 @@ def tagged(found: Session) -> dict[str, str]:
 def test_tags_follow_from_the_file(ics_file: IcsFile, lines: tuple[str, ...], expected: dict[str, str]) -> None:
     title = () if any(line.startswith("SUMMARY") for line in lines) else ("SUMMARY:Release review",)
     event = "\n".join(["UID:1", "DTSTART:20261124T090000", "DTEND:20261124T100000", *title, *lines])
-    known = {"maria@lab.example": "superior", "client.example": "client"}
+    known = {"maria@lab.example": "superior", "client.example": "client", "joe@client.example": "vendor"}
 
     found = tagged(session(ics_file(event), known))
 

@@ -131,6 +131,23 @@ def test_there_is_time_between_two_places(ics_file: IcsFile, here: str, there: s
     assert found["to"][11:16] == to
 
 
+def test_when_others_are_busy_counts_and_nobody_is_written_to_about_their_own_meeting(
+    ics_file: IcsFile, tmp_path: Path
+) -> None:
+    mine = ("ORGANIZER:mailto:ana@lab.example", "ATTENDEE:mailto:joe@acme.example")
+    times = ("FBTYPE=BUSY:20991123T100000Z/PT1H", "FBTYPE=FREE:20991123T110000Z/PT1H", "X=Y:20991123T120000Z/PT30M")
+    lines = "".join(f"FREEBUSY;{each}\n" for each in times)
+    (tmp_path / "joe.ifb").write_text(f"BEGIN:VCALENDAR\nBEGIN:VFREEBUSY\n{lines}END:VFREEBUSY\nEND:VCALENDAR\n")
+
+    day = "DTSTART;VALUE=DATE:20991123\nTRANSP:TRANSPARENT\nSUMMARY:"
+    no_days_off = [f"UID:v\n{day}Bob: vacation", f"UID:h\n{day}Bank holiday\nCATEGORIES:Holiday\nSTATUS:CANCELLED"]
+    path = ics_file(event("kept", "0900", "1000"), event("call", "0900", "1000", *mine), *no_days_off)
+    (found,) = proposed([path], busy={"joe@acme.example": FileSource(tmp_path / "joe.ifb")})
+
+    assert (found["to"][11:16], found["also_free"]) == ("11:00", ["joe@acme.example"])
+    assert (found["message"], found["organizer"]) == ("", "")
+
+
 @pytest.mark.slow
 def test_public_holidays_of_ones_country_are_days_off_and_hours_that_are_none_are_refused(ics_file: IcsFile) -> None:
     path = ics_file(

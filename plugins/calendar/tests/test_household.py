@@ -94,6 +94,15 @@ def test_what_is_likely_is_asked_about_at_once_and_corrected_by_letter(decide: C
 
     asked = [one["kept"] for one in answer["conflicts"] if not one["decided_before"]]
     assert asked == ["A", "B", "A"], "one answer about three"
+    pairs = {"x": ("1000", "fgh"), "y": ("1030", "jkl")}
+    unsure = ics_file(*(event(f"{uid}{day}", day, *pairs[uid]) for day in (20, 21) for uid in pairs))
+    clear = ics_file(
+        *(event(f"{name}{day}", day, "1000", name) for day in (2, 3) for name in ("Dentist", "HOLD")), name="x.ics"
+    )
+    for path, hub in ((unsure, "hub.db"), (clear, "new.db")):
+        assert decide(path, "--hub", hub, answers="a\nq\n")["stopped"], (
+            "what isn't sure, or at first, is asked one by one"
+        )
 
 
 @pytest.mark.parametrize(
@@ -134,11 +143,33 @@ def test_what_was_done_by_hand_is_learned_from(decide: Calendar, ics_file: IcsFi
     }[by_hand]
     path = ics_file(vivarium, budget, *later)
 
-    (before, _) = decide(path, answers="s\ns\n")["conflicts"]
+    (before, _) = decide(path, answers='[{"keep": null}, "s"]')["conflicts"]
     ics_file(vivarium, done, *later)
     (after,) = decide(path, answers="s\n")["conflicts"]
 
     assert (before["proposed"], after["proposed"]) == ("B", "A")
+
+
+def test_what_is_out_of_sight_or_elsewhere_was_not_done_by_hand_and_what_was_counts_once(
+    decide: Calendar, calendar_session: Calendar, ics_file: IcsFile
+) -> None:
+    late, night = event("a", 2, "2330", "Vivarium"), event("b", 3, "0015", "Budget")
+    path, other = ics_file(late, night), ics_file(late, name="other.ics")
+
+    def decisions() -> str:
+        return str(calendar_session("me").out.split()[1])
+
+    decide(path, answers="s\n")
+    decide(path, "--days", "1")
+    decide(path, answers="s\n")
+    decide(other)
+    assert decisions() == "0"
+    decide(path, answers="s\n")
+    ics_file(late, event("c", 5, "1000", "Vivarium"), event("d", 5, "1030", "Budget"))
+    assert calendar_session("list", path, "--json", since="2099-11-02").code == 0, "to look teaches nothing"
+    decide(path, answers="what?\n", code=2)
+    decide(path, answers="s\n")
+    assert decisions() == "1", "also where a session is interrupted"
 
 
 def test_leave_cancels_no_childs_club_nor_moves_a_stand_up(decide: Calendar, ics_file: IcsFile, tmp_path: Path) -> None:
@@ -154,6 +185,7 @@ def test_leave_cancels_no_childs_club_nor_moves_a_stand_up(decide: Calendar, ics
     assert "Lily swimming" not in [title for some in titles(answer) for title in some]
     assert answer["declined"] == 3
     assert [one["title"] for one in answer["other_times"]] == ["Project kickoff"]
+    assert decide(path, "--people", "people.toml")["strategies"] == [], "to be away says nothing of what is preferred"
 
 
 # -- what is known of a person, in sentences with the decisions behind them --------------------------------------------

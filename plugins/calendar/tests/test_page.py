@@ -109,6 +109,25 @@ def asked(planner: Planner, method: str, path: str, **options: Any) -> httpx.Res
     return asyncio.run(ask())
 
 
+def test_an_answer_holds_as_far_as_was_said_and_each_date_is_undone_by_itself(planner: Planner) -> None:
+    def sent(path: str, **given: Any) -> Any:
+        return asked(planner, "POST", path, json=given).json()
+
+    dentist, series = sorted(asked(planner, "GET", "/week").json()["open"], key=lambda one: one["series"])[:2]
+    sent("/decide", keys=dentist["keys"], keep="dentist")
+    decided = sent("/decide", keys=series["keys"], keep=series["keys"][0], scope="series")
+    dates = [one["keys"] for one in decided["decided"] if one["scope"]]
+    one_date, written = sent("/undo", keys=dates[1]), sent("/write")
+    without = sent("/undo", keys=dentist["keys"])
+    sent("/decide", keys=dentist["keys"], keep="review", why="they pay")
+
+    assert (decided["open"], decided["unwritten"], written["unwritten"]) == ([], 4, 0)
+    assert [one["written"] for one in written["decided"]] == [True] * 3
+    assert [one["keys"] for one in one_date["open"]] == [dates[1]]
+    assert [one["keys"] for one in without["open"]] == [dentist["keys"], dates[1]]
+    assert [one["why"] for one in planner.known.choices] == ["", "they pay"]
+
+
 CHILDREN = (
     event("lily", "20991103T1600", "Lily swimming", "RRULE:FREQ=WEEKLY;COUNT=3"),
     event("tom", "20991103T1630", "Tom football", "RRULE:FREQ=WEEKLY;COUNT=3"),

@@ -255,6 +255,21 @@ def dates(path: Path, since: date = MONDAY) -> list[str]:
 NINE = event("1", "20261123T0900", "x", "RRULE:FREQ=WEEKLY")
 
 
+@pytest.mark.parametrize(
+    ("more", "added", "ends"),
+    [
+        ("RRULE:FREQ=WEEKLY;BYDAY=TU;UNTIL=20261126", "24.11. 09:00", "10:00"),
+        ("RDATE;TZID=Europe/Berlin:20261125T140000", "25.11. 14:00", "15:00"),
+        ("RDATE;VALUE=PERIOD:20261125T130000Z/PT3H", "25.11. 14:00", "17:00"),
+    ],
+)
+def test_the_first_date_counts_and_what_is_added(ics_file: IcsFile, more: str, added: str, ends: str) -> None:
+    found = session(ics_file(event("1", "20261123T0900", "x", more)))
+
+    assert starts(found) == ["23.11. 09:00", added]
+    assert f"{found.found[-1].end.astimezone(found.home):%H:%M}" == ends
+
+
 def test_a_meeting_at_nine_stays_at_nine_when_the_clocks_change(ics_file: IcsFile) -> None:
     path = ics_file(NINE.replace("20261123", "20260316"))
 

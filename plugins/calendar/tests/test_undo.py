@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ CLIENT = event("client", "20991104T0930", "Call with Acme", WEEKLY, *JOE)
 
 
 def moved(event: str, day: int, line: str) -> str:
-    date = f"TZID=Europe/Berlin:209911{day}T"
+    date = f"TZID=Europe/Berlin:2099{day}T"
     return f"UID:{event}\nRECURRENCE-ID;{date}093000\nDTSTART;{date}{line}"
 
 
@@ -27,8 +28,8 @@ def moved(event: str, day: int, line: str) -> str:
 def decide(calendar: Calendar) -> Calendar:
     """Run a session over weeks of November 2099 with these answers, and return its record."""
 
-    def call(path: Path, answers: str, first: str = "2099-11-02", days: int = 14, code: int = 0) -> Any:
-        return calendar("decide", path, "--days", days, answers=answers, since=first, code=code)
+    def call(path: Path, answers: str, first: str = "2099-11-02", days: int = 14, code: int = 0, *words: str) -> Any:
+        return calendar("decide", path, "--days", days, *words, answers=answers, since=first, code=code)
 
     return call
 
@@ -43,6 +44,7 @@ def test_a_decision_for_a_series_holds_in_later_weeks_too(decide: Calendar, ics_
     assert [one["kept"] for one in first["conflicts"]] == ["B", "B"]
     assert [one["decided_before"] for one in later["conflicts"]] == [True, True]
     assert Path(later["outputs"][0]).read_text().count(DECLINED) == 4
+    assert [one["kept"] for one in decide(path, "a series\n", "2099-11-02", 14, 0, "--anew")["conflicts"]] == ["A", "A"]
 
 
 def test_keep_both_declines_nothing_and_is_not_asked_again(decide: Calendar, ics_file: IcsFile) -> None:
@@ -57,14 +59,15 @@ def test_keep_both_declines_nothing_and_is_not_asked_again(decide: Calendar, ics
 
 def test_a_date_unlike_the_others_is_asked_about_and_replaces_no_decision(decide: Calendar, ics_file: IcsFile) -> None:
     decide(ics_file(STANDUP, CLIENT), "b always\n")
-    retitled = moved("client", 18, "093000\nDURATION:PT1H\nSUMMARY:Crisis call with Acme")
-    later = moved("client", 25, "091500\nDURATION:PT1H\nSUMMARY:Call with Acme")
+    retitled = moved("client", 1118, "093000\nDURATION:PT1H\nSUMMARY:Crisis call with Acme")
+    later = moved("client", 1125, "091500\nDURATION:PT1H\nSUMMARY:Call with Acme")
+    longer = moved("client", 1202, "\n".join(("093000\nDURATION:PT2H\nSUMMARY:Call with Acme", *JOE)))
 
-    answer = decide(ics_file(STANDUP, CLIENT, retitled, later), "a always\ns\n", "2099-11-16")
+    answer = decide(ics_file(STANDUP, CLIENT, retitled, later, longer), "a always\ns\ns\n", "2099-11-16", 21)
     others = decide(ics_file(STANDUP, CLIENT), "", "2099-12-07", 7)
 
     assert [(one["decided_before"], one["kept"]) for one in others["conflicts"]] == [(True, "B")]
-    assert [one["decided_before"] for one in answer["conflicts"]] == [False, False]
+    assert [one["decided_before"] for one in answer["conflicts"]] == [False] * 3
     changed = [words for one in answer["conflicts"] for words in one["changed"]]
     assert '"Call with Acme" is now called "Crisis call with Acme"' in changed
     assert "Call with Acme is on Wed 25 November, 09:15, unlike the date that you decided about" in changed
@@ -74,13 +77,15 @@ def test_always_holds_for_new_events_of_the_same_titles_and_not_for_others(decid
     single = [one.replace("\nRRULE:FREQ=WEEKLY", "") for one in (STANDUP, CLIENT)]
     next_week = [one.replace("UID:", "UID:new-").replace("20991104", "20991111") for one in single]
     other = next_week[1].replace("joe@acme", "mia@acme")
-    decide(ics_file(*single), "b always\n")
+    twins = [event(uid, "20991103T0900", "Review") for uid in ("x", "y")]
+    decide(ics_file(*single, *twins), "a always\nb always\n")
 
+    alike = decide(ics_file(*(one.replace("UID:", "UID:new-").replace("1103T", "1110T") for one in twins)), "")
     same = decide(ics_file(*next_week), "")
     different = decide(ics_file(next_week[0], other), "")
 
     assert [one["decided_before"] for one in same["conflicts"]] == [True]
-    assert different["conflicts"] == [], "asked, and nobody answers"
+    assert alike["conflicts"] == different["conflicts"] == [], "asked, and nobody answers"
 
 
 def test_one_draft_for_a_series_and_none_in_later_sessions_or_for_the_past(decide: Calendar, ics_file: IcsFile) -> None:
@@ -99,12 +104,11 @@ def test_one_draft_for_a_series_and_none_in_later_sessions_or_for_the_past(decid
 
 
 def test_moving_the_series_asks_for_a_time_that_is_free_every_week(decide: Calendar, ics_file: IcsFile) -> None:
-    busy = event("x", "20991111T1000", "Visit", length="PT2H")
+    busy, once = event("x", "20991111T1000", "Visit", length="PT2H"), STANDUP.replace("\nRRULE:FREQ=WEEKLY", "")
 
-    answer = decide(ics_file(STANDUP, CLIENT, busy), "a move\n", days=12)
-
-    (draft,) = answer["other_times"]
-    assert "Could we move the series to Wednesday, 4 November, 12:00" in draft["message"]
+    for clash in (STANDUP, once):
+        (draft,) = decide(ics_file(clash, CLIENT, busy), "a move\n", days=12)["other_times"]
+        assert "Could we move the series to Wednesday, 4 November, 12:00" in draft["message"]
 
 
 @pytest.mark.parametrize(
@@ -182,10 +186,47 @@ def test_one_event_or_the_last_session_is_undone_and_others_are_not(calendar: Ca
     assert calendar("decide", path)["conflicts"] == [], "the first is asked about, and nobody answers"
     assert calendar("undo", "--list")[0]["title"] == "Group meeting"
 
-    calendar("decide", path, answers="a\n")
+    assert calendar("decide", path, answers="a\n")["outputs"] == [str(decided)]
     undone = calendar("undo")
     assert [one["title"] for one in undone["restored"]] == ["Call with Acme"], "what the last session declined"
     assert decided.read_text().count(DECLINED) == 1
+
+
+def test_two_people_who_share_a_file_decide_and_undo_each_for_themselves(
+    calendar: Calendar, calendar_session: Calendar, ics_file: IcsFile
+) -> None:
+    ana, bob = ics_file(GROUP, CALL), ics_file(GROUP, CALL, head="X-WR-CALNAME:bob@lab.example", name="bob.ics")
+    calendar("decide", ana, answers="a\n")
+
+    (theirs,) = calendar("decide", bob, answers="b because of us\n")["conflicts"]
+    unsure = calendar_session("undo")
+    undone = calendar("undo", "--all", "--me", "bob@lab.example")
+    (again,) = calendar("decide", ana)["conflicts"]
+
+    assert (theirs["decided_before"], theirs["kept"]) == (False, "B")
+    assert (unsure.code, "pass --me ana@lab.example" in unsure.err) == (2, True)
+    assert ([one["title"] for one in undone["restored"]], undone["decisions"]) == (["Group meeting"], 1)
+    assert (again["decided_before"], again["kept"]) == (True, "A")
+
+
+def test_an_event_is_undone_by_its_whole_title_and_the_day_that_is_shown(
+    calendar: Calendar, calendar_session: Calendar, ics_file: IcsFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    titles = {24: "Cinema", 25: "Cinema with Mia", 26: "Cinema"}
+    late = [event(f"{name} {day}", f"202611{day}T0200Z", name) for day in titles for name in ("A choir", titles[day])]
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        calendar("decide", ics_file(*late, head=""), "--zone", "America/New_York", answers="a\na\na\n")
+        listed, which = calendar_session("undo", "--list").out, calendar("undo", "cinema", code=2)
+        undone = calendar("undo", "cinema", "--on", "2026-11-23")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+    assert "Mon 23 November 2026   Cinema" in listed
+    assert '2 declined events are called "cinema": 2026-11-23 Cinema; 2026-11-25 Cinema' in which
+    assert [one["start"][:13] for one in undone["restored"]] == ["2026-11-24T02"], "in UTC it is the next day"
 
 
 def test_what_others_changed_stays_and_a_date_has_its_alarm_again(calendar: Calendar, ics_file: IcsFile) -> None:

@@ -123,6 +123,11 @@ def rated(*values: float, **more: Any) -> Rate:
     return rate
 
 
+def whole_but_not_this(session: Session) -> None:
+    session.feedback(-1.0, turn=0)
+    session.feedback(1.0)
+
+
 RATES: dict[str, Rate] = {
     "liked": rated(1.0),
     "disliked": rated(-1.0),
@@ -133,6 +138,7 @@ RATES: dict[str, Rate] = {
     "corrected": rated(-1.0, correction="green tea"),
     "improved": rated(1.0, correction="green tea"),
     "whole": lambda session: session.feedback(1.0),
+    "mixed": whole_but_not_this,
     "garbled": rated(1.0),
     "ugly": rated(-1.0),
     "silent": lambda session: None,
@@ -162,6 +168,7 @@ def test_kto_is_given_the_newest_rating_of_each_answer_and_none_to_measure_on(tr
         "corrected": {("green tea", 1.0), ("mint tea", -1.0)},
         "improved": {("green tea", 1.0)},
         "whole": {("mint tea", 1.0)},
+        "mixed": {("mint tea", -1.0)},
         "garbled": set(),
         "ugly": set(),
         "silent": set(),

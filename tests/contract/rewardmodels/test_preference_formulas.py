@@ -45,9 +45,9 @@ ONE_OF_TWO = [("ana", "moma"), ("ben", "moma"), ("cleo", "moma"), ("dora", "blue
 """Everybody likes one of two items, so there is only one that can be drawn as not liked."""
 
 
-def trained(likes: Sequence[tuple[str, str]], texts: Mapping[str, str] | None = None) -> PreferenceModel:
+def trained(likes: Sequence[tuple[str, str]], texts: Mapping[str, str] | None = None, **more: Any) -> PreferenceModel:
     """A model whose numbers are all different: a few steps from its random start."""
-    settings = replace(PreferenceSettings(dimensions=6, epochs=4, learning_rate=0.05, device="cpu"), validation=0.0)
+    settings = PreferenceSettings(dimensions=6, epochs=4, learning_rate=0.05, device="cpu", validation=0.0, **more)
     return PreferenceModel.fit(likes, items=texts, settings=settings, encoder="hash:32")
 
 
@@ -260,33 +260,44 @@ def test_some_users_of_a_batch_estimate_the_contrast_of_all(art_and_jazz: tuple[
 # Scores
 
 
-def test_a_score_is_what_the_formulas_give() -> None:
-    model = trained(LIKES, TEXTS)
+@pytest.mark.parametrize("beyond", [False, True], ids=["all of it", "beyond the average user's"])
+def test_a_score_is_what_the_formulas_give(beyond: bool) -> None:
+    model = trained(LIKES, TEXTS, beyond_average=beyond)
     at, settings = Formulas(view_of(model)), model.settings
     text = "an evening of jazz"
     (query,) = open_encoder("hash:32").encode([text]).astype(np.float64)
+    units = np.array([unit(row) for row in at.items])
+    average = np.mean([at.branch(number, "interest") for number in range(len(model.users))], axis=0)
 
     def place(vector: Rows) -> Rows:
         """(43, 44, 45)"""
         similarity = at.view.texts @ vector
         weights = np.exp(similarity / settings.nearest_temperature)
-        known = unit((weights / weights.sum()) @ np.array([unit(row) for row in at.items]))
+        known = unit((weights / weights.sum()) @ units)
         share = settings.collaborative_share
         return unit(share * known + (1.0 - share) * at.position(vector))
 
+    def standardised(places: Rows, own: Rows, among: Rows, *, is_interest: bool) -> Rows:
+        """How much is liked what is there, among all of these; of interest what the average user doesn't tell."""
+        if beyond and is_interest:
+            told = among @ average
+            own = own - np.cov(among @ own, told, ddof=0)[0, 1] / told.var() * average
+        found: Rows = (places @ own - np.mean(among @ own)) / np.std(among @ own)
+        return found
+
+    of_texts = np.array([place(row) for row in at.view.texts])
     for number, user in enumerate(model.users):
-        given = model.score(user, text)
-        interest, conformity = at.branch(number, "interest"), at.branch(number, "conformity")
-        of_items = np.array([place(row) for row in at.view.texts])
+        given, known = model.score(user, text), model.score_items([user] * len(units), model.items)
         wanted = 0.0
-        for own, weight, score, z in (
-            (interest, settings.interest_weight, given.interest, given.interest_z),
-            (conformity, settings.conformity_weight, given.conformity, given.conformity_z),
-        ):
-            standardised = (own @ place(query) - np.mean(of_items @ own)) / np.std(of_items @ own)
-            assert score == pytest.approx(own @ place(query), abs=1e-3)  # (46)
-            assert z == pytest.approx(standardised, abs=0.02)
-            wanted += weight * z
+        for name in ("interest", "conformity"):
+            own, z = at.branch(number, name), getattr(given, f"{name}_z")
+            assert getattr(given, name) == pytest.approx(own @ place(query), abs=1e-3)  # (46)
+            assert z == pytest.approx(
+                standardised(place(query), own, of_texts, is_interest=name == "interest"), abs=0.02
+            )
+            of_known = standardised(units, own, units, is_interest=name == "interest")
+            assert getattr(known, f"{name}_z") == pytest.approx(of_known, abs=0.02)
+            wanted += getattr(settings, f"{name}_weight") * z
         assert given.score == pytest.approx(unit(at.fused(number)) @ place(query), abs=1e-3)  # (47)
         assert given.interest_share == pytest.approx(at.interest_share(number), abs=1e-4)
         assert given.reward == pytest.approx(1.0 / (1.0 + math.exp(-wanted)), abs=1e-5)  # (56)

@@ -10,6 +10,7 @@ import json
 import logging
 import re
 import sqlite3
+import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -316,6 +317,10 @@ def test_the_same_question_is_asked_once_also_while_it_is_being_asked(tmp_path: 
 
     assert len(judge.questions) == 1
     assert (judgement.scores, judgement.reasons[0][:6]) == ((1.0, 0.25), "number")
+    assert stat.S_IMODE((tmp_path / "marks.db").stat().st_mode) == 0o600, "it holds what people said"
+    refusing = RubricJudge(Judge(JudgeRefused("too long")), name="j", cache=tmp_path / "marks.db")
+    judgements = [asyncio.run(refusing.judge(some)) for some in (group, [attempt("water")])]
+    assert [one.failure for one in judgements] == ["", "too long"], "a judge that answered earlier is no wrong setting"
 
 
 def test_another_judge_rubric_attempt_or_beginning_is_another_question(tmp_path: Path) -> None:
@@ -339,24 +344,6 @@ def test_another_judge_rubric_attempt_or_beginning_is_another_question(tmp_path:
     ask({**ASKED, "calls": [{"tool": "menu"}]})
 
     assert len(judge.questions) == 8
-
-
-def test_every_attempt_has_its_own_mark_in_whatever_order_it_is_answered_and_asked(tmp_path: Path) -> None:
-    marks = {"tea": 0.9, "milk": 0.1, "water": 0.5, "juice": 0.3}
-
-    def backwards(messages: Sequence[Message]) -> str:
-        drinks = {number: next(drink for drink in marks if drink in text) for number, text in shown(messages).items()}
-        rows = [{"id": number, "why": drink, "score": marks[drink]} for number, drink in drinks.items()]
-        return json.dumps({"scores": rows[::-1]})
-
-    judge = Judge(backwards)
-    for order in (list(marks), list(marks)[::-1], ["water", "tea", "water", "milk", "juice", "tea"]):
-        rubric = RubricJudge(judge, name="j", cache=tmp_path / "marks.db")
-        judgement = asyncio.run(rubric.judge([attempt(drink) for drink in order]))
-        assert judgement.scores == tuple(marks[drink] for drink in order)
-        assert judgement.reasons == tuple(order)
-        rubric.close()
-    assert len(judge.questions) == 1, "the same four attempts"
 
 
 @pytest.mark.parametrize("damage", ["not json", '[[NaN, ""], [0.5, ""]]', '[[0.5, ""]]'])

@@ -57,6 +57,7 @@ def test_feedback_with_a_metric_is_kept_beside_the_thumbs(serve: Serve) -> None:
     assert list(feedback_of(episode)) == [(0, -1.0, "")]
     assert list(feedback_of(episode, Metric.read("solved"))) == [(None, 1.0, "")]
     assert list(feedback_of(episode, Metric.read("stars>=5"))) == [(0, -1.0, "A green one.")]
+    assert list(feedback_of(episode, Metric.read("stars<=3"))) == [(0, -1.0, "A green one.")]
 
 
 @pytest.mark.parametrize(
@@ -156,11 +157,11 @@ def test_versions_learn_from_the_metric_that_is_named_and_the_others_are_counted
 
 def test_metrics_are_components_that_are_in_no_reward() -> None:
     episode = rated(("stop", (1,)), value=4, metric="stars")
-    episode.events += rated(("stop", (1,)), value=1.0).events
+    episode.events += rated(("stop", (1,)), value=1.0, turn=7).events
 
     scores = asyncio.run(Feedback().score([episode]))
 
-    assert [(one.component, one.value, one.counts) for one in scores] == [
-        ("metric:stars", 4.0, False),
-        ("feedback", 1.0, True),
-    ]
+    assert [(one.component, one.value, one.counts, one.turn) for one in scores] == [
+        ("metric:stars", 4.0, False, None),
+        ("feedback", 1.0, True, None),
+    ], "there is no such answer, so it is about the session"

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +14,6 @@ import pytest
 from agentfw.episode import Call, Episode, Event, Task, Turn
 from agentfw.errors import AgentfwError, SettingsError, UsageError
 from agentfw.host import Host
-from agentfw.runs.run import Run
-from agentfw.runs.spec.run_spec import parse_spec
 from agentfw.scores import Score
 from agentfw.testing import contract, made_by
 from agentfw.testing.checks import CheckFunction, run_check, sample_episodes
@@ -122,25 +123,6 @@ def test_it_keeps_the_promises_of_a_reward_model(host: Host, town: Any, check: C
         assert result.passed, result.detail
 
 
-def test_a_run_can_be_paid_by_it_and_by_a_judge(host: Host, town: Any, tmp_path: Path) -> None:
-    judge = {"name": "scripted", "settings": {"replies": ['{"scores": {"1": 0.8}}']}}
-    spec = {
-        "environment": "inbox",
-        "policy": "scripted",
-        "episodes": 1,
-        "max_turns": 4,
-        "rewards": [
-            {"name": "rubric", "weight": 0.7, "settings": {"policy": judge}},
-            {"name": "preference", "weight": 0.3, "settings": {"model": str(town.model)}},
-        ],
-    }
-    run = Run.create(parse_spec(spec), host, tmp_path)
-    asyncio.run(run.execute())
-    (record,) = run.folder.metrics()
-    assert record["outcome"]["preference_unscored"] == 1.0  # nobody knows the inbox's user
-    assert record["reward"] == pytest.approx(0.7 * 0.8 + 0.3 * 0.5)
-
-
 def chose(item: str, text: str, user: str = "user-0", verdict: str = "accepted", **task: Any) -> Episode:
     effects = [{"item": item, "text": text, "verdict": verdict}]
     return Episode(Task(0, 7, user=user, **task), events=[Event(1, "observation", "done", {"effects": effects})])
@@ -152,7 +134,16 @@ def test_effects_are_scored_by_item_where_it_is_known_and_by_text_elsewhere(host
     (known,) = scores(model, chose("museum-0", "closed"))
     (new,) = scores(model, chose("nowhere", MUSEUM))
     (nothing,) = scores(model, Episode(Task(0, 7, user="user-0")))
+    told = [*chose("football-0", "").events, Event(1, "observation", "done", {"effects": [{"item": "museum-0"}] * 2})]
+    (twice,) = scores(model, Episode(Task(0, 7, user="user-0"), events=told))
+    stranger = {"profile": "often seen at a museum"}
+    new_ones = [replace(chose("nowhere", text, "zoe"), profile=stranger) for text in (MUSEUM, FOOTBALL)]
+    liked, other = scores(model, *new_ones)
 
+    assert twice["preference_interest"].value == pytest.approx(known["preference_interest"].value), (
+        "the mean of the last"
+    )
+    assert liked["preference"].value > other["preference"].value
     assert known["preference"].value > 0.5
     assert new["preference"].value > 0.5
     assert nothing["preference_unscored"].value == 1.0
@@ -175,3 +166,34 @@ def test_what_users_accept_and_reject_becomes_a_newer_model(host: Host, town: An
     assert unchanged["preference"].value == before["preference"].value
     assert after["preference"].value > before["preference"].value
     assert not asyncio.run(make(host, town).write_learned(tmp_path / "nothing"))
+
+
+def test_who_is_forgotten_stays_so_and_others_keep_what_they_like(host: Host, town: Any, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(town.model, tmp_path / "model"))
+    model = make(host, town, model=str(folder), text="effects")
+    told = [chose(item, "", user) for user in ("user-0", "user-1", "user-2") for item in ("museum-1", "football-1")]
+    before = [one["preference_interest"].value for one in scores(model, *told[2:])]
+    for user, item, verdict in (
+        ("user-0", "football-0", "accepted"),
+        ("user-1", "museum-0", "rejected"),
+        ("user-1", "museum-0", "accepted"),
+        ("user-2", "football-3", "accepted"),
+    ):
+        asyncio.run(model.learn(chose(item, "", user, verdict, sample=int(verdict == "accepted"))))
+
+    assert [asyncio.run(model.forget("user-0")) for _ in range(2)] == [True, False]
+
+    again = make(host, town, model=str(folder), text="effects")
+    for one in (model, again):
+        assert [each["preference_unscored"].value for each in scores(one, *told)] == [1.0] * 2 + [0.0] * 4
+        after = [each["preference_interest"].value for each in scores(one, *told[2:])]
+        assert after == pytest.approx(before, abs=0.1)
+    files = {path.suffix: path for path in folder.iterdir()}
+    assert len(list(folder.iterdir())) == 2, "the arrays with what is forgotten are gone"
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files.values()} == {0o600}
+    assert [item for item, _ in again.model.recommend("user-2", 20) if item.startswith("m")] == ["museum-2"]
+    assert asyncio.run(model.write_learned(tmp_path / "newer"))
+    newer = make(host, town, model=str(tmp_path / "newer")).model
+    assert "user-0" not in newer.users
+    for user, item in (("user-1", "museum-0"), ("user-2", "football-3")):
+        assert item not in [found for found, _ in newer.recommend(user, 20)], "the newest verdict of each counts"

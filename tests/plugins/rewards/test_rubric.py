@@ -139,7 +139,9 @@ def test_turns_are_judged_one_by_one_with_what_came_before(host: Host) -> None:
     model = host.create("reward", "rubric", {**judge(diligence)["settings"], "per": "turn"})
 
     assert isinstance(model, RewardModel)
-    scores = asyncio.run(model.score([answered(0, "write", "write write"), answered(1, "sleep", "write")]))
+    cut = answered(2, "write")
+    cut.turns[0] = replace(cut.turns[0], finish="interrupted")
+    scores = asyncio.run(model.score([answered(0, "write", "write write"), answered(1, "sleep", "write"), cut]))
 
     marks = {(one.episode, one.turn, one.round): one.value for one in scores if one.component == "rubric"}
     assert len(QUESTIONS) == 2
@@ -164,6 +166,16 @@ def served(address: str, **settings: Any) -> dict[str, Any]:
     own = {"base_url": address, "model": "judge", "retries": 0, "deadline": 20}
     own |= {"price": {"prompt": 10.0, "cached": 1.0, "sampled": 100.0}}
     return {"name": "rubric", "settings": {"policy": {"name": "openai", "settings": own}, **settings}}
+
+
+def test_another_model_or_sampling_is_another_judge_and_another_price_is_not(host: Host) -> None:
+    def name(temperature: float = 0.0, **own: Any) -> Any:
+        settings = served("http://127.0.0.1:9", sampling={"temperature": temperature})["settings"]
+        settings["policy"]["settings"] |= own
+        return getattr(host.create("reward", "rubric", settings), "name")  # noqa: B009 - a component's own
+
+    assert name() == name(price={"prompt": 9.0, "cached": 1.0, "sampled": 9.0})
+    assert len({name(), name(0.5), name(model="other"), name(base_url="http://127.0.0.1:8")}) == 4
 
 
 def test_a_model_server_judges_and_is_told_what_was_wrong(host: Host, tmp_path: Path) -> None:

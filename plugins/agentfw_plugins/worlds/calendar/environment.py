@@ -37,6 +37,7 @@ from .dataset import SPLITS, Calendar, Dataset, schemas_of
 from .event_attributes import LETTERS, RULES, clock, event_line
 from .organisation import User
 from .regular_year import DAY_NAMES, ROUNDS, Round
+from .schema import Schema
 
 __all__ = [
     "STYLES",
@@ -131,12 +132,10 @@ class CalendarConflicts(Environment):
 
     def begin(self, world: World, task: Task) -> None:
         self.world = world
-        self._calendar = _calendar(self.settings, task.user, task.split, task.index)
+        self._calendar = _calendar_of(self.settings, task)
         self._said = Seeds(self.settings.data_seed).random("feedback", self._calendar.user.id, task.index)
-        self._invalid = 0
-        self._number = 0
+        self._invalid = self._number = self._turns = 0
         self._is_open = self._decided = False
-        self._turns = 0
         self._next: Scheduled | None = None
         self._feedback: tuple[dict[str, Any], str] | None = None
         self._open()
@@ -154,8 +153,7 @@ class CalendarConflicts(Environment):
         letters = self._shown.letters
         if accept not in letters:
             raise InterventionRefused(f"there is no event {accept}; there is {', '.join(letters)}")
-        complete = sorted(ranking) == list(letters)
-        self._close(accept, list(ranking) if ranking else [accept], complete)
+        self._close(accept, list(ranking) or [accept], sorted(ranking) == list(letters))
 
     def intervene(self, intervention: Intervention) -> None:
         if intervention.name != "decide":
@@ -197,8 +195,7 @@ class CalendarConflicts(Environment):
             self._close(None, [], False)
         self._shown: Round = self._calendar.rounds[self._number]
         self._number += 1
-        self._turns = 0
-        self._is_open, self._decided = True, False
+        self._turns, self._is_open, self._decided = 0, True, False
         self.world.round(self._number, of=self.settings.rounds)
         if self._feedback is not None:
             self.world.observe("feedback", self._feedback[0], text=self._feedback[1])
@@ -283,20 +280,18 @@ class CalendarConflicts(Environment):
 
     def outcome(self) -> Mapping[str, float]:
         """The benchmark's figures over the rounds played, with `aer@N` for each N that was reached."""
-        played = self.world.episode
-        return episode_figures(played.series("error"), played.series("ord"), self._invalid)
+        return episode_figures(self.world.episode.series("error"), self.world.episode.series("ord"), self._invalid)
 
     def describe(self, tasks: Sequence[Task]) -> str:
         users = {task.user for task in tasks}
         rounds = f"{self.settings.rounds} rounds of {self.settings.conflicts} events"
         if len(users) > 1:
             return f"{len(users)} users   {rounds}"
-        user = _calendar(self.settings, tasks[0].user, tasks[0].split, tasks[0].index).user
+        user = _calendar_of(self.settings, tasks[0]).user
         return f"{user.name}, {user.role.title} ({user.organisation.schema.archetype})   {rounds}"
 
     def references(self, task: Task) -> Mapping[str, Mapping[str, float]]:
-        calendar = _calendar(self.settings, task.user, task.split, task.index)
-        return references(calendar, Seeds(task.seed).random("reference"))
+        return references(_calendar_of(self.settings, task), Seeds(task.seed).random("reference"))
 
     def demonstrate(self, moment: Moment) -> Iterable[Intervention | str]:
         """The demonstration: the simple rule that keeps what is most urgent."""
@@ -321,13 +316,17 @@ def _letter(value: object) -> object:
     text = str(value).strip().upper()
     if text.isdigit() and len(text) == 1 and 1 <= int(text) <= len(LETTERS):
         return LETTERS[int(text) - 1]
-    named = _NAMED.fullmatch(text)
-    return named[1] if named else value
+    return named[1] if (named := _NAMED.fullmatch(text)) else value
+
+
+def _calendar_of(settings: CalendarSettings, task: Task) -> Calendar:
+    """The year of a task, by the organisations as they are described now."""
+    return _calendar(settings, schemas_of(settings.organisations), task.user, task.split, task.index)
 
 
 @lru_cache(maxsize=64)
-def _calendar(settings: CalendarSettings, user: str, split: str, index: int) -> Calendar:
-    """The year of a task. A user id that isn't from this data set stands for the user at the task's index."""
+def _calendar(settings: CalendarSettings, _: Sequence[Schema], user: str, split: str, index: int) -> Calendar:
+    """A user id that isn't from this data set stands for the user at the task's index."""
     dataset = settings.dataset()
     users = dataset.users(split) if split in SPLITS else dataset.users("test")
     identity = user if user in users else users[index % len(users)]

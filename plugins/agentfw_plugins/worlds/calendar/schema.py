@@ -73,6 +73,7 @@ class Table(BaseModel):
     """A table of the file."""
 
     model_config = ConfigDict(extra="forbid")
+    __hash__ = object.__hash__  # a key of caches: the same until its file has changed
     name: str = Field("", alias="(name)")  # the key that it stands at
 
 

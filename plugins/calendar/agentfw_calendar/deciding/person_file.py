@@ -22,7 +22,7 @@ import sqlite3
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -62,6 +62,11 @@ class Noted:
     @property
     def uid(self) -> str:
         return str(self.seen[self.mark.key]["uid"])
+
+    @property
+    def day(self) -> date:
+        """In this machine's zone, as it is shown."""
+        return datetime.fromisoformat(self.start).astimezone().date()
 
     @property
     def place(self) -> tuple[str, str]:
@@ -336,6 +341,9 @@ class PersonFile:
         else:
             self.decisions.append(record)
             self.titles += [event["title"] for event in record.get("events", ())]
+            if record.get("by_hand"):  # it is learned once, also if this session is interrupted
+                left = [one for one in self.left_open["conflicts"] if one["seen"] != record["seen"]]
+                self.left_open = {**self.left_open, "conflicts": left}
 
     def _unpin(self, first: str, second: str) -> None:
         self.pinned = [one for one in self.pinned if {one.first, one.second} != {first, second}]

@@ -19,6 +19,8 @@ class CalendarServer(ThreadingHTTPServer):
         self.events: dict[str, str] = {}
         """The text of each event, by its place."""
         self.versions: dict[str, int] = {}
+        self.home = self.address.replace("caldav://ana@", "http://")
+        """Where it says that the calendars of the user are."""
         self.refuses = 0
         """The status that every change is answered with, if it isn't 0."""
         self.written: Callable[[str], str] = lambda text: text
@@ -51,6 +53,8 @@ class _Asked(Handler):
 
     def do_PROPFIND(self) -> None:
         kind = "<D:resourcetype><D:collection/><C:calendar/></D:resourcetype><D:displayname>Work</D:displayname>"
+        if self.path != "/ana/work/":
+            kind = f"<C:calendar-home-set><D:href>{self.server.home}</D:href></C:calendar-home-set>"
         self._several([("/ana/work/", kind)])
 
     def do_REPORT(self) -> None:

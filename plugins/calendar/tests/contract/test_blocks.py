@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import stat
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -56,10 +57,10 @@ def in_file(path: Path) -> list[tuple[str, str]]:
 
 
 def test_blocks_are_in_free_time_on_days_of_their_own_beside_the_calendar(blocks: Calendar, ics_file: IcsFile) -> None:
-    path = ics_file(event("Review", 23, "0900", 2), event("Talk", 24, "1700", 2))
+    path = ics_file(event("Review", 23, "0900", 2), event("Talk", 24, "1700", 2) + "\nLOCATION:Ulm")
     before = path.read_bytes()
 
-    placed = spans(blocks(path, FOCUS + RUN + TAX))
+    placed = spans(blocks(path, FOCUS + RUN + 'place = "Park"\n' + TAX))
 
     assert path.read_bytes() == before
     assert sorted(title for title, _, _ in placed) == ["Focus", "Run", "Run", "Run", "Tax return"]
@@ -67,21 +68,54 @@ def test_blocks_are_in_free_time_on_days_of_their_own_beside_the_calendar(blocks
     taken += [(begin, end) for _, begin, end in placed]
     assert all(one[1] <= other[0] or other[1] <= one[0] for one in taken for other in taken if one != other)
     runs = [begin for title, begin, _ in placed if title == "Run"]
-    assert len({begin[:10] for begin in runs}) == 3
+    assert len({begin[:10] for begin in runs} - {"2026-11-24"}) == 3, "from Ulm to the park it takes a while"
     assert all("17:00" <= begin[11:] <= "19:15" for begin in runs)
     assert all(end <= "2026-11-26" for title, _, end in placed if title == "Tax return")
+    files = [path.with_suffix(".blocks.ics"), *path.parent.glob("hub.db*")]
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+    bob = ics_file(event("Review", 27, "0900"), name="bob.ics")
+    theirs = blocks(bob, RUN, "--me", "bob@lab.example")
+    assert [one["was"] for one in theirs["changes"]] == [None] * 3, "another's blocks are none of theirs"
+    assert [len(run["changes"]) for run in blocks(path, RUN, "--history")] == [5]
+
+
+def test_what_was_declined_or_somebody_else_goes_to_leaves_room_and_a_holiday_or_what_is_past_does_not(
+    blocks: Calendar, calendar: Calendar, ics_file: IcsFile
+) -> None:
+    off = "UID:{0}\nDTSTART;VALUE=DATE:202611{0}\nSUMMARY:Bank holiday\nCATEGORIES:Holiday\nTRANSP:TRANSPARENT"
+    children = [event("Lily swimming", 24, "0900", 3), event("Tom football", 24, "1130")]
+    children = [f"{child}\nRRULE:FREQ=WEEKLY" for child in children]
+    talk, visit, review = event("Talk", 25, "0900", 4), event("Visit", 25, "1200"), event("Review", 27, "0900", 8)
+    path = ics_file(*(week := [off.format(23), *children, talk, visit, review]))
+    calendar("decide", path, "--me", "ana@lab.example", answers="n\nVisit\n")
+    thrice = FOCUS.replace("90", "60") + "times = 3\n"
+
+    placed = blocks(path, thrice)
+    ics_file(*week, off.format(26))
+    moved = blocks(path, thrice)
+
+    assert [begin for _, begin, _ in spans(placed)] == [f"2026-11-{day}T09:00" for day in (24, 25, 26)]
+    assert [(one["now"], one["why"]) for one in moved["changes"]] == [(None, "a day off")]
+    late = blocks(path, FOCUS.replace("Focus", "Walk").replace("09:00-12:00", "13:00-15:00"), "--from", "2026-11-27")
+    assert not spans(late), "the rest of the week is past"
 
 
 def test_only_what_an_appointment_displaces_moves_and_says_why(blocks: Calendar, ics_file: IcsFile, path: Path) -> None:
     (focus,) = [one for one in spans(blocks(path, FOCUS + RUN)) if one[0] == "Focus"]
-    ics_file(event("Review", 27, "0900"), event("Audit", int(focus[1][8:10]), focus[1][11:16].replace(":", "")))
+    imported = re.findall(r"BEGIN:VEVENT\n(.*?)\nEND:VEVENT", path.with_suffix(".blocks.ics").read_text(), re.S)
+    audit = event("Audit", int(focus[1][8:10]), focus[1][11:16].replace(":", ""))
+    ics_file(event("Review", 27, "0900"), audit, *imported)
 
     again = blocks(path, FOCUS + RUN)
 
     (change,) = again["changes"]
     assert (change["title"], change["was"][0][:16], change["why"]) == ("Focus", focus[1], '"Audit" is there')
     assert change["now"][0][:10] == focus[1][:10], "on the same day, as there is room"
-    assert blocks(path, FOCUS + RUN)["changes"] == []
+    later = blocks(path, FOCUS + RUN)
+    assert (later["changes"], later["missing"]) == ([], []), "an old copy in the calendar is no move"
+    ((_, begin, end),) = spans(blocks(path, FOCUS.replace("90", "75") + RUN))
+    assert datetime.fromisoformat(end) - datetime.fromisoformat(begin) == timedelta(minutes=75)
+    assert [(one["title"], one["now"]) for one in blocks(path, RUN)["changes"]] == [("Focus", None)]
 
 
 def test_a_task_takes_the_time_of_a_weekly_block_and_is_never_late_unsaid(blocks: Calendar, ics_file: IcsFile) -> None:
@@ -104,22 +138,31 @@ def test_a_task_takes_the_time_of_a_weekly_block_and_is_never_late_unsaid(blocks
     assert [(one["title"], one["now"]) for one in late["changes"]] == [("Tax return", None)]
 
 
-@pytest.mark.parametrize(("answer", "this_week", "wanted_later"), [("", 0, True), ("always", 0, False), ("u", 1, True)])
+@pytest.mark.parametrize(
+    ("wanted", "answer", "this_week", "wanted_later"),
+    [(FOCUS, "", 0, True), (FOCUS, "always", 0, False), (FOCUS, "u", 1, True), (TAX, "", 0, False)],
+)
 def test_what_was_deleted_is_asked_about_once_and_not_placed_again(
-    blocks: Calendar, path: Path, answer: str, this_week: int, wanted_later: bool
+    blocks: Calendar, path: Path, wanted: str, answer: str, this_week: int, wanted_later: bool
 ) -> None:
-    blocks(path, FOCUS)
+    blocks(path, wanted)
     own = path.with_suffix(".blocks.ics")
     own.write_bytes(re.sub(rb"BEGIN:VEVENT.*END:VEVENT\r\n", b"", own.read_bytes(), flags=re.S))
 
-    blocks(path, FOCUS, answers=f"{answer}\n\n")
-    blocks(path, FOCUS, answers="")
+    blocks(path, wanted, answers=f"{answer}\n\n")
+    blocks(path, wanted, answers="")
 
     assert len(in_file(path)) == this_week
-    assert bool(spans(blocks(path, FOCUS, "--weeks", "2"))) == wanted_later
+    assert bool(spans(blocks(path, wanted, "--weeks", "2"))) == wanted_later
+    if not wanted_later:  # then the latest change is that it was deleted
+        blocks(path, wanted, "--undo", "1")
+        assert bool(spans(blocks(path, wanted, "--weeks", "2"))) == (wanted == FOCUS), "it is wanted again"
+        assert in_file(path)[0][0] in wanted, "and stays"
 
 
-def test_a_block_that_the_person_moved_stays_there_and_a_clash_is_said(blocks: Calendar, path: Path) -> None:
+def test_a_block_that_the_person_moved_stays_there_and_a_clash_is_said(
+    blocks: Calendar, ics_file: IcsFile, path: Path
+) -> None:
     blocks(path, FOCUS)
     own = path.with_suffix(".blocks.ics")
     own.write_bytes(re.sub(rb"(DT(?:START|END)):202611\d\d", rb"\1:20261127", own.read_bytes()))
@@ -128,6 +171,10 @@ def test_a_block_that_the_person_moved_stays_there_and_a_clash_is_said(blocks: C
 
     assert found["changes"] == []
     assert found["missing"] == ['Focus, Fri 27 November, 09:00: you put it there, and "Review" is there, too']
+    assert blocks(path, FOCUS) == found, "also when it has been there for a while"
+    ics_file(*(event(f"Busy {day}", day, "0900", 8) for day in (23, 24, 25, 26)), event("Late", 27, "1030", 7))
+    task = blocks(path, FOCUS + TAX.replace("2026-11-25", "2026-11-27").replace("120", "60"))
+    assert (task["changes"], task["missing"]) == ([], ["Tax return: 60 minutes aren't free until Fri 27 November"])
 
 
 def test_moves_are_shown_for_a_month_and_taken_back(blocks: Calendar, ics_file: IcsFile, path: Path) -> None:
@@ -137,6 +184,8 @@ def test_moves_are_shown_for_a_month_and_taken_back(blocks: Calendar, ics_file: 
     moved = in_file(path)
 
     history = blocks(path, FOCUS, "--history")
+    assert blocks(path, FOCUS, "--undo", "2")["changes"] == [], "it was moved since"
+    assert blocks(path, FOCUS, "--undo", "1", "--from", "2026-11-28")["changes"] == [], "what is past stays"
     back = blocks(path, FOCUS, "--undo", "1")
 
     assert [len(run["changes"]) for run in history] == [1, 1]
@@ -144,6 +193,9 @@ def test_moves_are_shown_for_a_month_and_taken_back(blocks: Calendar, ics_file: 
     assert spans(back)[0][1] == begin
     assert in_file(path) != moved
     assert blocks(path, FOCUS)["changes"] == [], "what was put back by the person stays"
+    journal = path.with_name("hub.db.blocks.jsonl")
+    journal.write_text(re.sub(r'("at": ?")\d{4}', r"\g<1>2020", journal.read_text()))
+    assert blocks(path, FOCUS, "--history") == []
 
 
 def test_nothing_is_written_without_a_yes_and_blocks_are_no_conflicts(

@@ -9,6 +9,9 @@ from typing import Any
 import icalendar
 import pytest
 
+from agentfw.errors import EndpointError
+from agentfw_calendar.ics.caldav_source import CalDavSource, calendars_at
+
 from ..events import Calendar, event
 
 MAIL, DECLINED = "ana@lab.example", "X-AGENTFW-DECLINED"
@@ -149,21 +152,23 @@ def test_the_own_status_is_what_it_was_also_beside_what_somebody_else_changed(
     assert "X-AGENTFW" not in server.events[place]
 
 
-@pytest.mark.parametrize(("told", "status"), [("gone", "ACCEPTED"), ("failed", "DECLINED")])
+@pytest.mark.parametrize(("told", "status"), [("gone", "ACCEPTED"), ("failed", "DECLINED"), ("gone", "")])
 def test_what_was_accepted_elsewhere_or_stays_declined_is_not_said_to_be_restored(
     command: Calendar, server: Any, told: str, status: str
 ) -> None:
     server.put("group", GROUP)
     place = server.put("invited", GOOGLE.format(status="NEEDS-ACTION" if told == "gone" else "ACCEPTED"))
     command("decide", answers="Group meeting\n")
-    if told == "gone":
+    if not status:
+        del server.events[place]
+    elif told == "gone":
         server.save(place, server.events[place].replace("PARTSTAT=DECLINED", "PARTSTAT=ACCEPTED"))
     else:
         server.written = lambda text: text.replace("PARTSTAT=ACCEPTED;RSVP", "PARTSTAT=DECLINED;RSVP")
 
     undone = command("undo").json
 
-    assert said(server.events[place])["status"] == status
+    assert not status or said(server.events[place])["status"] == status
     assert (undone["restored"], len(undone[told])) == ([], 1)
 
 
@@ -209,6 +214,15 @@ def test_what_the_server_does_not_take_is_not_said_to_be_declined(command: Calen
     assert server.events == before
     assert listed.json == []
     assert len(again["conflicts"]) == 2
+
+
+def test_a_password_is_not_sent_to_another_host_that_an_account_names(server: Any) -> None:
+    account = CalDavSource(server.address.removesuffix("ana/work/"))
+    assert [one.address for one in calendars_at(account)] == [server.address]
+
+    server.home = server.home.replace("127.0.0.1", "localhost")
+    with pytest.raises(EndpointError, match="there is no calendar at"):
+        calendars_at(account)
 
 
 def test_what_somebody_else_changed_at_that_moment_stays(command: Calendar, server: Any) -> None:

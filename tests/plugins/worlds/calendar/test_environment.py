@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -131,6 +132,15 @@ def test_each_episode_is_a_user_of_the_split_and_a_second_time_another_year() ->
     assert texts[0] != texts[1]
     # The run's seed is the policy's business: it changes no user and no conflict.
     assert [task.user for task in environment.tasks(10, 99, "test")] == [task.user for task in tasks[:10]]
+
+
+def test_an_organisation_that_was_changed_is_read_again(tmp_path: Path, bakery: Path) -> None:
+    for name in ("bakery", "coffee roaster"):
+        (tmp_path / "own.yaml").write_text(
+            bakery.read_text("utf-8").replace("organisation: bakery", f"organisation: {name}")
+        )
+        episode, _ = play(lambda request: decide("A"), organisations=str(tmp_path), users_each=1, rounds=1)
+        assert [one.data["archetype"] for one in episode.events if one.name == "conflict"] == [name]
 
 
 # -- what counts -------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from command_line import Agentfw
 
-from agentfw import Engagement, PolicyAgent
+from agentfw import Engagement, Generation, PolicyAgent, Request
 from agentfw.episode import Call, Episode, Event, Measure, Task, Turn
 from agentfw.errors import UnknownNameError
 from agentfw.runs.records.folder import RunFolder
@@ -81,19 +81,26 @@ def test_through_the_engagement_linear_is_the_learner_itself(errors: Any) -> Non
     assert episode.outcome["invalid"] == 0.0
 
 
+class Waiting(LinearPolicy):
+    async def generate(self, request: Request) -> Generation:
+        await asyncio.sleep(0)  # then others ask in between
+        return await super().generate(request)
+
+
 def test_linear_keeps_users_apart_and_an_episode_again_is_the_same() -> None:
-    tasks = CalendarConflicts(CalendarSettings(rounds=12)).tasks(3, 7, "validation")
-    policy = LinearPolicy(LinearSettings(prior="flat"))
+    settings = CalendarSettings(rounds=12, users_each=1, validation_organisations=2)
+    tasks = CalendarConflicts(settings).tasks(3, 7, "validation")  # two users, and another year of one
+    policy = Waiting(LinearSettings(prior="flat"))
 
     async def together() -> list[Episode]:
-        worlds = [CalendarConflicts(CalendarSettings(rounds=12)) for _ in tasks]
+        worlds = [CalendarConflicts(settings) for _ in tasks]
         runs = [Engagement(world, PolicyAgent(policy)).run(task) for world, task in zip(worlds, tasks, strict=True)]
         return list(await asyncio.gather(*runs))
 
     first, second = asyncio.run(together()), asyncio.run(together())
     for task, one, again in zip(tasks, first, second, strict=True):
         own = LinearPolicy(LinearSettings(prior="flat"))
-        world = CalendarConflicts(CalendarSettings(rounds=12))
+        world = CalendarConflicts(settings)
         alone = asyncio.run(Engagement(world, PolicyAgent(own)).run(task))
         assert one.series("error") == again.series("error") == alone.series("error")
 

@@ -105,7 +105,7 @@ def test_the_inbox_and_the_triage_say_what_to_do_until_when_and_reading_says_wha
 
 
 def test_what_is_asked_for_together_is_done_one_after_the_other_and_what_was_due_meanwhile_is_left_out() -> None:
-    pair = [event.time for event in works(play(Ruled(at(4, *handle(0, 1))), rate=1.0), "handle_email", "started")]
+    pair = [event.time for event in works(play(Ruled(at(4, *handle(0, 0, 1))), rate=1.0), "handle_email", "started")]
     assert pair == [pair[0], pair[0] + 1]
     # Everything is asked for at once, and far too late for most of it.
     episode = play(Ruled(at(60, *handle(*range(30)))), rate=1.0)
@@ -137,6 +137,8 @@ def test_a_reminder_comes_when_it_was_asked_for_and_the_day_is_the_same_whatever
     (done,) = works(reminded, "set_reminder", "finished")
     (reminder,) = heard(reminded, "reminder")
     assert reminder.time == done.time + 5
+    both = Ruled(at(10, Intervention("set_reminder", {"message": 0, "after": 5.0}), *handle(0)))
+    assert heard(play(both, **CALM), "reminder") == [], "of what is done nobody is reminded"
     assert heard(reminded, "mail") == heard(others[0], "mail") == heard(others[1], "mail") != []
 
 
@@ -155,8 +157,9 @@ def test_what_a_day_pays_is_what_was_done() -> None:
     episode = play(PolicyAgent(ScriptedPolicy()), rate=0.4)
     paid = {
         reason: sum(event.data["value"] for event in episode.events if (event.kind, event.name) == ("utility", reason))
-        for reason in ("mail handled", "mail missed", "document finished", "interruptions")
+        for reason in ("mail handled", "mail missed", "document finished", "interruptions", "switches")
     }
+    assert paid["switches"] < 0
     assert paid["mail handled"] == pytest.approx(0.4 * len(heard(episode, "handled")))
     assert paid["mail missed"] == pytest.approx(-0.5 * len(heard(episode, "missed")))
     assert paid["interruptions"] == pytest.approx(-0.005 * episode.outcome["interruptions"])

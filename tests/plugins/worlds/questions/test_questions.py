@@ -104,6 +104,7 @@ def test_a_file_of_tasks_takes_the_place_of_an_environment(folder: Path) -> None
 
     result = agentfw.run("sums.jsonl", policy=adds, reward="format")
 
+    assert reward_of(played([{"prompt": "2+1=", "answer": "3 "}], "utility", lambda request: " 3")) == 1.0
     assert result.folder.about["spec"]["environment"]["name"] == "questions"
     assert sorted(episode.messages[0].content for episode in result.episodes) == ["4+1=", "9+1="]
 
@@ -113,9 +114,14 @@ def test_a_conversation_goes_on_with_what_the_task_or_a_function_says(folder: Pa
         "def answers(messages, patience):\n    return 'again' if len(messages) < 2 * patience else None\n", "utf-8"
     )
     tasks = [{"prompt": "one", "follow_ups": ["two"], "patience": 3}]
+    settings = {"environment.reply": "world.py:answers", "environment.system": "Be."}
+    chat = [{"role": role, "content": role} for role in ("system", "user", "assistant")]
 
-    result = played(tasks, "format", repeats, **{"environment.reply": "world.py:answers", "environment.system": "Be."})
+    result = played(tasks, "format", repeats, **settings)
+    short = played([{"messages": chat, "patience": 9}], "format", repeats, **settings, **{"environment.max_turns": 2})
 
+    assert short.episodes[0].turns[0].text == "system | user", "its own system message, and no answer"
+    assert len(short.episodes[0].turns) == 2
     assert [turn.text for turn in result.episodes[0].turns] == [
         "Be. | one",
         "Be. | one | Be. | one | two",
