@@ -123,7 +123,9 @@ def test_a_link_lets_one_browser_in_once_and_the_form_takes_the_operators_key_al
     gateway: Served, keys: KeyFile
 ) -> None:
     ada, login = keys.add("ada"), f"{gateway.url}/login"
-    with httpx.Client(follow_redirects=True) as first, httpx.Client(follow_redirects=True) as second:
+    # As patient as the other tests, and without the certificates of the machine, which take long to read.
+    options: dict[str, Any] = {"follow_redirects": True, "timeout": CLIENT.timeout, "verify": False}
+    with httpx.Client(**options) as first, httpx.Client(**options) as second:
         before = looked(first, gateway)
         entered = first.get(f"{login}?once=a-link")
         wrong = [second.get(f"{login}?once={link}").status_code for link in ("a-link", "anothér")]

@@ -96,10 +96,16 @@ def test_a_conversation_without_a_name_is_found_by_its_last_answer(two: tuple[Se
     user = "ada" * 60  # the longest that there may be, about
     first = a.ask("", "one", user=user)
     second = b.ask("", "one", said(first), "two", user=user)
+    alike = a.ask("", "one", user=user)
+    third = b.ask("", "one", said(first), "two", said(second), "three", user=user)
     stranger = b.ask("", "one", said(first), "two", user="ben")
+    name = first.headers["x-agentfw-session"]
+    a.post(f"/s/{name}/end", {"user": user}).raise_for_status()
+    after_its_end = b.ask("", "one", said(first), "two", said(second), "three", said(third), "four", user=user)
 
-    names = [answer.headers["x-agentfw-session"] for answer in (first, second, stranger)]
-    assert names[0] == names[1] != names[2]
+    answers = (first, second, third, alike, stranger, after_its_end)
+    are_its = [answer.headers["x-agentfw-session"] == name for answer in answers]
+    assert are_its == [True] * 3 + [False] * 3
 
 
 @pytest.mark.slow

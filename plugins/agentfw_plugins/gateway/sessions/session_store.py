@@ -230,8 +230,9 @@ class SessionStore:
             return _shared(connection.execute(taken.returning(SESSIONS)).one(), is_taken=True)
 
     def session_of(self, digests: Sequence[str]) -> str:
-        """The name of the session that the last of these conversations goes on in. Empty if there is none."""
-        asked = select(ANSWERS.c.digest, ANSWERS.c.first).where(ANSWERS.c.digest.in_(digests))
+        """The name of the session in progress that the last of these conversations goes on in, or nothing."""
+        goes_on = select(SESSIONS).where(SESSIONS.c.first == ANSWERS.c.first, SESSIONS.c.finish == "").exists()
+        asked = select(ANSWERS.c.digest, ANSWERS.c.first).where(ANSWERS.c.digest.in_(digests), goes_on)
         found = {row.digest: str(row.first) for row in self.database.rows(asked)}
         return next((found[digest] for digest in reversed(digests) if digest in found), "")
 
