@@ -65,7 +65,11 @@ def test_a_person_is_deleted_from_record_memory_and_versions_and_copies_are_told
     annotate(folder, Target("", first, 0, "ada"), "correction", "The cat is Zorro.")
     spans_file(folder, "s1").parent.mkdir()
     spans_file(folder, "s1").write_text('{"spans": [{"name": "about Zorro"}]}\n')
-    (folder / "turns.jsonl.torn").write_text("what Zorro")
+    (folder / "streams").mkdir(exist_ok=True)
+    (folder / "learning" / "training").mkdir(parents=True)
+    left = ("turns.jsonl.torn", f"streams/{first}-0", "report.html", "learning/training/x", "../.index.sqlite-wal")
+    for name in left:
+        (folder / name).write_text("what Zorro")
     adapter = learned(VersionFile(folder), ["s3"])
     copy = agentfw("run", "guessing", "--policy", "hashing", "--episodes", "1", "--runs", str(runs), "--json").json
     turns = (folder / "turns.jsonl").read_text()
@@ -127,6 +131,8 @@ def test_a_person_is_deleted_from_what_gateways_share(
     assert done.code == 0, done.err
     assert (done.json["sessions"], done.json["withdrawn"]) == (1, ["v1"])
     assert shared_versions.read().served == 0
+    shared_versions.delete([version])
+    assert not shared_versions.fetch(version).exists(), "nor does the database have what they taught"
     with served(tmp_path / "c", limits, spec=file) as c:
         assert c.remembered("ada") == []
         assert c.remembered("bob")

@@ -15,6 +15,7 @@ from command_line import Agentfw
 
 from agentfw import Generation, Message, Request, Task
 from agentfw.runs import LiveRun
+from agentfw_plugins.gateway.learning import learning
 from agentfw_plugins.gateway.learning.learning import Learning, ServedVersions
 from agentfw_plugins.gateway.learning.ratings import Rating, comparable, read_ratings
 from agentfw_plugins.gateway.learning.trainer import AT_ONCE, Look, Making, attempt, can_show, chosen, mark_better
@@ -231,6 +232,49 @@ def test_a_better_version_is_tried_on_its_share_of_the_sessions_first(tmp_path: 
 
     assert (state.served, state.canary) == (0, 1), state.said
     assert versions == {"v0", "v1"}
+
+
+def test_own_versions_are_their_users_alone_and_those_asked_last_stay_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learning, "MOST_LOADED", 1)
+    file, versions, closed = VersionFile(tmp_path), list[Version](), list[str]()
+    file.create()
+    for number, user in enumerate(("", "", "ana", "bo"), start=1):
+        (made := tmp_path / "made").mkdir()
+        (made / "adapter.json").write_text('{"yes": 1}')
+        versions.append(Version(number, 1.0, "served", 0, f"{number:05d}/made", user=user))
+        file.keep(versions[-1], made)
+    with file.change() as state:
+        state.versions, state.served = versions, 2
+
+    class Counted(Tasting):
+        async def beside(self, adapter: Path, version: str) -> Tasting:
+            other = Counted()
+            await other.publish(adapter, version)
+            return other
+
+        async def close(self) -> None:
+            closed.append(self.version)
+
+    async def answered() -> list[str]:
+        served, found = ServedVersions(Counted(), Counted, file), list[str]()
+
+        async def by(user: str, session: str = "s") -> str:
+            task = Task(0, seed=1, user=user, query=session)
+            return (await served.generate(Request([Message("user", "Is it?")], task=task))).version
+
+        for version in ("v3+ana", "v1", "v9", ""):
+            served.pin("s", version)
+            await served.refresh()
+            found.append(await by("eve"))
+        found += [await by(user) for user in ("ana", "bo", "ana")]
+        await served.refresh()
+        (file.adapter(versions[3]) / "adapter.json").unlink()
+        return [*found, await by("bo")]
+
+    assert asyncio.run(answered()) == ["v2", "v1", "v2", "v2", "v3+ana", "v4+bo", "v3+ana", "v2"]
+    assert closed == ["v1", "v4+bo"]
 
 
 def test_an_answer_is_finished_by_the_version_that_began_it_whatever_is_served_meanwhile(tmp_path: Path) -> None:

@@ -292,6 +292,7 @@ def test_sessions_of_an_earlier_process_are_listed_and_read_with_their_rewards(s
         listed = CLIENT.get(f"{again.url}/sessions").json()
         older = CLIENT.get(f"{again.url}/sessions?before=1").json()
         read = CLIENT.get(f"{again.url}/s/ended").json()
+        assert ask(again.session("other"), body("hello again"))["session"] == "other~2"
 
     assert [(one["session"], one["begins"], one["finish"]) for one in listed["sessions"]] == [
         ("other", "hello from other", "closed"),

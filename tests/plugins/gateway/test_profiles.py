@@ -68,6 +68,8 @@ def test_a_person_is_remembered_in_the_next_session_of_their_agent_and_by_their_
         f"{gateway.url}/v1/responses", json=codex, headers={"originator": "codex_cli", "session-id": "9"}
     )
 
+    gateway.ask("eves", "hello", user="eve").raise_for_status()
+    assert gateway.ask("eves", "hello again").status_code == 200, "who names nobody goes on in a session of somebody"
     names = ["claude-code-5e61f47a-09ff", "claude-code-77-88", "codex-9"]
     assert [one.headers["x-agentfw-session"] for one in (first, second, other)] == names
     sessions = [CLIENT.get(f"{gateway.url}/s/{name}").json() for name in names[1:]]
@@ -80,11 +82,14 @@ def test_parts_are_heard_apart_and_nothing_of_side_work(serve: Serve) -> None:
     gateway = serve(Limits(default_user="me"), memories=[EARS])
 
     sent(gateway, claude("I live in Ghent.", more="My password is hunter2, and I like tea."))
-    sent(gateway, claude("Generate a concise title for this: I live in Rome."))
+    until(lambda: gateway.remembered("me"))
+    side_work = sent(gateway, claude("Generate a concise title for this: I live in Rome."), "a-title")
     sent(gateway, claude("I like salt."))
     until(lambda: len(gateway.remembered("me")) == 3)
 
     texts = gateway.remembered("me")
+    title = CLIENT.get(f"{gateway.url}/s/{side_work.headers['x-agentfw-session']}").json()
+    assert title["recalled"] == [], "nothing is recalled for side work"
     assert texts == ["I live in Ghent.", "My password is [masked: password], and I like tea.", "I like salt."]
     assert 'agentfw_masked_total{kind="password"} 1.0' in CLIENT.get(f"{gateway.url}/metrics").text
 
@@ -107,8 +112,13 @@ def test_a_session_of_another_user_is_not_taken_over_because_a_program_names_it(
     first = sent(gateway, claude("I live in Ghent.", account="one"))
     second = sent(gateway, claude("I live in Rome.", account="two"))
 
-    assert (first.status_code, second.status_code) == (200, 200)
+    named = claude("I live in Bonn.", account="two")
+    third = CLIENT.post(f"{gateway.url}/v1/messages?user=eve", json=named, headers={"user-agent": "claude-cli/2.1"})
+
+    assert (first.status_code, second.status_code, third.status_code) == (200, 200, 200)
     assert first.headers["x-agentfw-session"] != second.headers["x-agentfw-session"]
+    until(lambda: gateway.remembered("eve"))
+    assert gateway.remembered("eve") == ["I live in Bonn."], "who is named counts more than the program's account"
 
 
 @pytest.mark.parametrize(

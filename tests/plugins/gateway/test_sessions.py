@@ -67,6 +67,8 @@ WRONG: list[tuple[str, str, Any, int]] = [
     ("feedback after the end", "/s/ended/feedback", {"value": 1}, 410),
     ("another user's session", "/s/adas/v1/chat/completions", body("hi", user="eve"), 403),
     ("another user's feedback", "/s/adas/feedback", {"value": -1, "user": "eve"}, 403),
+    ("two users", "/s/x/v1/chat/completions?user=eve", body("hi", user="ada"), 400),
+    ("a user that can't be read", "/s/x/v1/chat/completions", body("hi", user="a\ufffd"), 400),
 ]
 
 
@@ -149,6 +151,23 @@ def test_a_session_that_ended_because_nobody_used_it_begins_again_under_its_name
         ("tea", "idle", 0.0),
     ]
     assert later["session"] == "tea~3"
+
+
+def test_a_conversation_without_a_name_goes_on_where_its_last_answer_was_given_also_after_a_restart(
+    serve: Serve, tmp_path: Path
+) -> None:
+    gateway, asked, names = serve(), list[Any](), list[str]()
+    for number in range(4):
+        if number == 2:
+            alike = ask(f"{gateway.url}/v1", body("0"))["session"]
+        if number == 3:
+            gateway = serve(resume=str(killed_now(gateway, tmp_path / "runs" / "copied")))
+        answer = ask(f"{gateway.url}/v1", body(*asked, str(number)))
+        asked += [{"role": "user", "content": str(number)}, said(answer)]
+        names.append(answer["session"])
+
+    assert len({*names}) == 1
+    assert alike not in names
 
 
 def left_alone(gateway: Served, name: str) -> None:

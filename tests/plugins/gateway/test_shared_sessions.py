@@ -69,6 +69,8 @@ def test_any_gateway_goes_on_with_a_session(two: tuple[Served, Served], anywhere
     assert written <= {"run.json", "lock", "calls.jsonl"}, "the database is the record, and nothing is written twice"
     listed = CLIENT.get(f"{b.url}/sessions", params={"user": "ada"}).json()["sessions"]
     assert [(one["session"], one["answers"], one["reward"]) for one in listed] == [("tea", 3, 1.0)]
+    older = CLIENT.get(f"{b.url}/sessions", params={"user": "ada", "before": listed[0]["number"]}).json()
+    assert older == {"sessions": [], "more": False}
     assert len(CLIENT.get(f"{b.url}/s/tea", params={"user": "ada"}).json()["turns"]) == 3
     until(lambda: "tea" in CLIENT.get(f"{b.url}/view/").text)  # any gateway shows what all have recorded
 
@@ -134,7 +136,10 @@ def test_an_unused_session_is_ended_once_and_begins_anew_under_its_name(anywhere
         until(lambda: listed(a))
         ended = listed(a)
         again = said(b.ask("tea", "two"))
+        read = a.request("GET", "/s/tea~2").json()["messages"]
+        said(a.ask("tea", "three"))
 
+    assert [one["content"] for one in read] == ["two"]
     assert [(one["session"], one["finish"]) for one in ended] == [("tea", "idle")]
     assert again["content"] == "You said: two"
 
@@ -190,16 +195,25 @@ def listed(gateway: Served) -> list[dict[str, Any]]:
     return [one for one in found if one["reward"] is not None]
 
 
-def test_news_that_are_said_again_after_a_broken_connection_are_there_once(anywhere: str) -> None:
-    store = SessionStore(anywhere)
+def test_what_is_said_again_or_late_to_the_store_changes_nothing(anywhere: str) -> None:
+    store, other = SessionStore(anywhere), SessionStore(anywhere)
     tea = store.begin("tea", 0, "ada")
     assert tea is not None
 
     for _ in range(2):
         store.append(tea.number, 0, {"n": 1}, user="ada", first="tea")
+    heard = [store.heard([(tea.number, *versions)]) for versions in ((2, 1), (1, 0), (2, 1), (1, 0))]
 
     assert store.records(tea.number) == [{"n": 1}]
-    store.close()
+    assert heard == [[False], [True], [True], [False]], "in order, and never back"
+    assert store.heard_of(tea.number) == 2
+    assert other.take_unused(0.0) is None, "it is being answered"
+    store.append(tea.number, 1, {}, user="ada", first="tea", finish="ended")
+    store.close()  # before it was scored
+    ended = other.take_unused(1000.0)
+    assert ended is not None
+    assert (ended.number, ended.finish) == (tea.number, "ended"), "somebody has to score it"
+    other.close()
 
 
 def test_the_file_is_private_and_other_databases_are_refused(tmp_path: Path) -> None:
