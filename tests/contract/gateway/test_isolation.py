@@ -69,6 +69,8 @@ def test_no_request_with_another_users_key_shows_or_changes_anything(keyed: Keye
         if "ada" in path or "ada" in json.dumps(body):
             assert answer.status_code in (400, 403, 404), (method, path, answer.text)
 
+    blank = running.request("PATCH", f"/memory/{item['id']}", keys["ada"], json={"text": " "})
+    assert blank.status_code == 400, "who wants nothing kept deletes it"
     assert running.request("GET", "/s/tea", keys["ada"]).json() == before
     assert running.request("GET", "/s/ada:tea", keys["operator"]).json()["messages"] == before["messages"]
     assert running.request("GET", "/memory?user=ada", keys["ada"]).json()["items"] == [item]

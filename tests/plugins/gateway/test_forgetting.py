@@ -11,6 +11,7 @@ from command_line import Agentfw
 
 from agentfw_plugins.gateway.learning.version_file import SERVED, Version, VersionFile
 from agentfw_plugins.gateway.live import Limits
+from agentfw_plugins.gateway.sessions.session_store import SessionStore
 from agentfw_plugins.view.annotations import Target, annotate
 from agentfw_plugins.view.waterfall import spans_file
 
@@ -125,11 +126,17 @@ def test_a_person_is_deleted_from_what_gateways_share(
         state.served = 1
 
     alone = agentfw("serve", "forget", "ada", "--sessions", anywhere, "--yes")
-    done = agentfw("serve", "forget", "ada", "--sessions", anywhere, "--spec", str(file), "--yes", "--json")
+    forget = ("serve", "forget", "ada", "--sessions", anywhere, "--spec", str(file), "--yes", "--json")
+    answering = SessionStore(anywhere)
+    assert answering.take("s1")
+    early = agentfw(*forget)
+    answering.close()
+    done = agentfw(*forget)
 
+    assert (early.code, "being answered" in early.json["undone"][0]) == (1, True)
     assert (alone.code, "--spec" in alone.err) == (2, True), "the memories are told by the spec"
     assert done.code == 0, done.err
-    assert (done.json["sessions"], done.json["withdrawn"]) == (1, ["v1"])
+    assert (done.json["sessions"], early.json["withdrawn"]) == (1, ["v1"])
     assert shared_versions.read().served == 0
     shared_versions.delete([version])
     assert not shared_versions.fetch(version).exists(), "nor does the database have what they taught"

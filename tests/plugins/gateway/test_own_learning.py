@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 from command_line import Agentfw
 
-from agentfw import Generation, Message, Request, Task
+from agentfw import Generation, Message, Policy, Request, Task
+from agentfw.errors import UsageError
 from agentfw.runs import LiveRun
 from agentfw_plugins.gateway.learning import learning
-from agentfw_plugins.gateway.learning.learning import Learning, ServedVersions
+from agentfw_plugins.gateway.learning.learning import Learning, ServedVersions, check_learns
 from agentfw_plugins.gateway.learning.ratings import Rating, comparable, read_ratings
 from agentfw_plugins.gateway.learning.trainer import AT_ONCE, Look, Making, attempt, can_show, chosen, mark_better
 from agentfw_plugins.gateway.learning.version_file import Removal, State, Version, VersionFile, Wished
@@ -159,6 +160,7 @@ def test_who_likes_the_opposite_of_the_others_gets_a_version_until_it_is_no_long
             state = await gateway.train(learning)
 
             assert state.served == 1
+            assert chosen(state, read_ratings(gateway.file.episodes())) == [], "nobody is looked at twice for the same"
             assert state.own.keys() == {*FEW}, [(one.name, one.why) for one in state.versions]
             names = {one.user: one.name for one in state.versions if one.user}
             assert names[FEW[1]] in ("v2+mia", "v3+mia")
@@ -275,6 +277,10 @@ def test_own_versions_are_their_users_alone_and_those_asked_last_stay_in_memory(
 
     assert asyncio.run(answered()) == ["v2", "v1", "v2", "v2", "v3+ana", "v4+bo", "v3+ana", "v2"]
     assert closed == ["v1", "v4+bo"]
+    Counted.beside = Policy.beside  # type: ignore[assignment]
+    check_learns(Counted(), "one")
+    with pytest.raises(UsageError, match="users can't have their own"):
+        check_learns(Counted(), "one", owns=True)
 
 
 def test_an_answer_is_finished_by_the_version_that_began_it_whatever_is_served_meanwhile(tmp_path: Path) -> None:

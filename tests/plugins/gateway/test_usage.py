@@ -237,6 +237,7 @@ def test_a_key_is_shown_what_was_spent_with_it_alone(front: Front, provider: Pro
     gateway = front("keys.ada.day_tokens=1", limits=Limits(keys=("the-operators",), key_file=keys.path))
     say(gateway, key=ada)
     say(gateway, key=bob)
+    gateway.openai(key=bob).embeddings.create(model="gpt-5", input="tea")
     with pytest.raises(openai.RateLimitError, match="the budget of key ada for this day"):
         say(gateway, key=ada)
 
@@ -246,6 +247,6 @@ def test_a_key_is_shown_what_was_spent_with_it_alone(front: Front, provider: Pro
         return {row["name"]: row["requests"] for row in found.json()["rows"]}
 
     assert told(ada) == {"ada": 1}
-    assert told("the-operators") == {"ada": 1, "bob": 1}
+    assert told("the-operators") == {"ada": 1, "bob": 2}
     assert CLIENT.get(f"{gateway.url}/usage").status_code == 401
     assert CLIENT.get(f"{gateway.url}/usage?by=nobody", headers={"authorization": f"Bearer {ada}"}).status_code == 400

@@ -127,6 +127,7 @@ def test_a_gateway_asks_before_it_passes_a_call_on_and_nobody_but_its_user(tmp_p
             assert "call send_mail with" in question["text"]
             of_eve += questions(eve)
             answer = f"{gateway.url}/questions/{question['number']}"
+            assert CLIENT.post(answer, json={"allow": not allow}, headers=eve).status_code == 404
             CLIENT.post(answer, json={"allow": allow}, headers=ada).raise_for_status()
             replies.append(program.result(120).json()["choices"][0]["message"])
 
