@@ -85,6 +85,18 @@ def test_thumbs_that_say_nothing_give_any_of_eight_users_a_version_no_more_often
     assert lucky <= 6
 
 
+def make(file: VersionFile, users: dict[int, str], *, served: int = 1, taught: str = '{"yes": 1}') -> None:
+    """Make versions by number, everybody's or those of single users, and serve them."""
+    for number, user in users.items():
+        (made := file.run / "made").mkdir(parents=True, exist_ok=True)
+        (made / "adapter.json").write_text(taught)
+        version = Version(number, 1.0, "served", 0, f"{number:05d}/made", [f"of {user}"], user=user)
+        file.keep(version, made)
+        with file.change() as state:
+            state.versions.append(version)
+            state.served = served
+
+
 class Gateway:
     """A gateway that learns, without its process: the trainer works when it is told to."""
 
@@ -240,22 +252,11 @@ def test_own_versions_are_their_users_alone_and_those_asked_last_stay_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(learning, "MOST_LOADED", 1)
-    file, versions, closed = VersionFile(tmp_path), list[Version](), list[str]()
+    file, closed = VersionFile(tmp_path), list[str]()
     file.create()
-    for number, user in enumerate(("", "", "ana", "bo"), start=1):
-        (made := tmp_path / "made").mkdir()
-        (made / "adapter.json").write_text('{"yes": 1}')
-        versions.append(Version(number, 1.0, "served", 0, f"{number:05d}/made", user=user))
-        file.keep(versions[-1], made)
-    with file.change() as state:
-        state.versions, state.served = versions, 2
+    make(file, {1: "", 2: "", 3: "ana", 4: "bo"}, served=2)
 
     class Counted(Tasting):
-        async def beside(self, adapter: Path, version: str) -> Tasting:
-            other = Counted()
-            await other.publish(adapter, version)
-            return other
-
         async def close(self) -> None:
             closed.append(self.version)
 
@@ -272,7 +273,7 @@ def test_own_versions_are_their_users_alone_and_those_asked_last_stay_in_memory(
             found.append(await by("eve"))
         found += [await by(user) for user in ("ana", "bo", "ana")]
         await served.refresh()
-        (file.adapter(versions[3]) / "adapter.json").unlink()
+        (file.adapter(file.read().version(4)) / "adapter.json").unlink()
         return [*found, await by("bo")]
 
     assert asyncio.run(answered()) == ["v2", "v1", "v2", "v2", "v3+ana", "v4+bo", "v3+ana", "v2"]
@@ -286,14 +287,7 @@ def test_own_versions_are_their_users_alone_and_those_asked_last_stay_in_memory(
 def test_an_answer_is_finished_by_the_version_that_began_it_whatever_is_served_meanwhile(tmp_path: Path) -> None:
     file, asked = VersionFile(tmp_path), Request([Message("user", "Is it?")], task=Task(0, seed=1, query="s"))
     file.create()
-    for number, word in ((1, "yes"), (2, "no")):
-        (made := tmp_path / "made").mkdir()
-        (made / "adapter.json").write_text(f'{{"{word}": 1}}')
-        version = Version(number, 1.0, "served", 0, f"{number:05d}/made")
-        file.keep(version, made)
-        with file.change() as state:
-            state.versions.append(version)
-            state.served = 1
+    make(file, {1: "", 2: ""})
     begun, goes_on, closed = asyncio.Event(), asyncio.Event(), list[str]()
 
     class Slow(Tasting):
@@ -338,11 +332,7 @@ def test_what_changes_during_a_training_counts_for_what_is_made(
         async with live:
             await learning.ready()
             if happens == "a version is rolled back":
-                (made := tmp_path / "made").mkdir()
-                (made / "adapter.json").write_text('{"yes": 1, "no": 2}')
-                gateway.file.keep(version := Version(1, 1.0, "served", 0, "00001/made"), made)
-                with gateway.file.change() as state:
-                    state.versions, state.served = [version], 1
+                make(gateway.file, {1: ""}, taught='{"yes": 1, "no": 2}')
             await gateway.talk(live, MANY, 20)
             others = gateway.number
             await gateway.talk(live, ["mia"], 40)
@@ -408,14 +398,9 @@ def test_a_person_who_is_forgotten_gets_the_version_of_the_others_at_all_gateway
     shared = pytest.importorskip("agentfw_plugins.gateway.learning.shared_versions")
     a, b = (shared.SharedVersionFile(tmp_path / name, anywhere) for name in "ab")
     a.create()
-    for number, user in ((1, ""), (2, "mia"), (3, "Zoë")):
-        (made := tmp_path / "made").mkdir()
-        (made / "adapter.json").write_text('{"no": 1}' if user else '{"yes": 1}')
-        version = Version(number, 1.0, "served", 0, f"{number:05d}/made", [f"of {user}"], user=user)
-        a.keep(version, made)
-        with a.change() as state:
-            state.versions.append(version)
-            state.served, state.said = 1, "2 users looked at; own versions: v2+mia, v3+Zo%C3%AB"
+    make(a, {1: "", 2: "mia", 3: "Zoë"})
+    with a.change() as state:
+        state.said = "2 users looked at; own versions: v2+mia, v3+Zo%C3%AB"
     (tmp_path / "gateway.toml").write_text('environment = "sessions"\npolicy = "tiny"\n')
     asked = Request([Message("user", "Is it?")], task=Task(0, seed=1, user="mia", query="s"))
 
