@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,8 @@ from agentfw import Episode, Host, Task
 from agentfw.episode import Event
 from agentfw.errors import UsageError
 from agentfw.runs import read_sessions
+from agentfw_plugins.gateway.live import opened
+from agentfw_plugins.gateway.reading import Reading
 from agentfw_plugins.gateway.variants import (
     CONTROL,
     Comparison,
@@ -64,7 +68,7 @@ def test_a_user_keeps_the_variant_and_the_shares_are_kept() -> None:
     assert given != [comparison.of(f"user{number}", "shop:").name for number in range(2000)]
 
 
-def noted(session: str, user: str, notes: list[tuple[float, str]], *values: tuple[int | None, Any], **more: Any) -> Episode:
+def noted(session: str, user: str, notes: list[tuple[float, str]], *values: tuple[Any, Any], **more: Any) -> Episode:
     """A session with the variants that it got, and what was said of its answers."""
     events = [Event(0, "session", "variant", {"began": began, "variant": name}) for began, name in notes]
     given = ({"turn": turn, "value": value, **more} for turn, value in values)
@@ -90,6 +94,29 @@ def test_a_session_counts_by_the_mean_of_its_newest_ratings_for_the_comparison_t
     assert list(rated_sessions(episodes, Comparison([], began=1.0))) == []
     assert [one.value for one in rated_sessions(episodes, Comparison([], "stars", began=2.0))] == [3.0]
     assert [one.value for one in rated_sessions(episodes, Comparison([], "stars>=4", began=2.0))] == [0.5]
+
+
+@pytest.mark.slow
+def test_what_is_begun_while_a_gateway_looks_at_the_last_comparison_stays(tmp_path: Path) -> None:
+    file, looked = VariantFile(tmp_path / "variants.json"), threading.Event()
+    first, second = (Comparison([Variant()], sessions=1, began=began) for began in (1.0, 2.0))
+    file.write(first)
+
+    class Slow(Reading):
+        def rated(self, since: float) -> list[Episode]:
+            file.write(second)
+            looked.set()
+            return [noted("tea", "ada", [(1.0, CONTROL)], (0, 1.0))]  # by which the first one is decided
+
+    async def look() -> None:
+        reading = Slow(opened(tmp_path, policy="scripted", assignments=['policy.replies=["yes"]']))
+        deciding = asyncio.create_task(reading.decide(file))
+        await asyncio.to_thread(looked.wait)
+        await asyncio.wait([deciding], timeout=0.3)
+        deciding.cancel()
+
+    asyncio.run(look())
+    assert file.read() == second
 
 
 def test_nobodys_conversations_have_each_their_variant_and_the_next_comparison_is_noted_once(
