@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import sqlite3
 import threading
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Agentfw
 from serving_gateways import said, shared_session
 from waiting import until
 
@@ -50,7 +52,7 @@ def two(anywhere: str, tmp_path: Path) -> Iterator[tuple[Served, Served]]:
 
 
 @pytest.mark.slow
-def test_any_gateway_goes_on_with_a_session(two: tuple[Served, Served], anywhere: str) -> None:
+def test_any_gateway_goes_on_with_a_session(two: tuple[Served, Served], anywhere: str, agentfw: Agentfw) -> None:
     a, b = two
 
     first = said(a.ask("tea", "one", user="ada"))
@@ -72,7 +74,15 @@ def test_any_gateway_goes_on_with_a_session(two: tuple[Served, Served], anywhere
     older = CLIENT.get(f"{b.url}/sessions", params={"user": "ada", "before": listed[0]["number"]}).json()
     assert older == {"sessions": [], "more": False}
     assert len(CLIENT.get(f"{b.url}/s/tea", params={"user": "ada"}).json()["turns"]) == 3
-    until(lambda: "tea" in CLIENT.get(f"{b.url}/view/").text)  # any gateway shows what all have recorded
+    said(b.ask("cake", "one", user="ben"))
+
+    def shown() -> list[str]:
+        page = CLIENT.get(f"{b.url}/view/").text
+        return [name for name in ("tea", "cake") if re.search(rf"\b{name}\b", page)]
+
+    until(lambda: shown() == ["tea", "cake"])  # any gateway shows what all have recorded
+    assert agentfw("serve", "sessions", "delete", anywhere, "--user", "ada", "--yes").ok
+    until(lambda: shown() == ["cake"])  # and nothing that was deleted
 
 
 @pytest.mark.slow

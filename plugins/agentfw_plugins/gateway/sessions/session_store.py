@@ -16,7 +16,7 @@ import json
 import os
 import secrets
 import socket
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import reduce
@@ -317,6 +317,11 @@ class SessionJournal:
                 asked = select(NEWS).where(NEWS.c.session == number, NEWS.c.version > known.get(number, 0))
                 for row in connection.execute(asked.order_by(NEWS.c.version)).all():
                     yield row.session, row.version, row.record
+
+    def gone(self, known: Collection[int]) -> set[int]:
+        """Which of these sessions were deleted."""
+        there = select(SESSIONS.c.number).where(SESSIONS.c.number >= min(known, default=0))
+        return {*known} - {row.number for row in self.database.rows(there)}
 
     def rated_so_far(self) -> int:
         asked = select(func.count() + func.coalesce(func.sum(SESSIONS.c.rated), 0)).where(SESSIONS.c.rated > 0)

@@ -130,7 +130,6 @@ class SharedSessionFinder(LiveSessionFinder):
             found = await self._ask(self.store.take, first)
             again = 0
             if found is not None and found.finish:
-                caller.check(found.user)
                 self._check_again(caller, found.finish, found.user, begins=begins)
                 again, found = found.again + 1, None
             elif found is None:
@@ -410,7 +409,7 @@ class SharedReading(Reading):
         if caller.key is not None and not caller.user:  # one that names nobody sees those of nobody
             wanted.append(SESSIONS.c.user == "")
         found = await asyncio.to_thread(self.journal.newest, wanted, PAGE + 1)
-        rows = [listed(episode, reward) for episode, reward in found[:PAGE]]
+        rows = (listed(*one) for one in found[:PAGE])
         shown = [{**row, "session": row["session"].removeprefix(caller.space)} for row in rows]
         return {"sessions": shown, "more": len(found) > PAGE}
 
@@ -440,10 +439,14 @@ class SharedIndex(Index):
         super().__init__(Path(self._copy.name))
 
     def refresh(self) -> None:
-        folder = self.root / self._run.name
-        folder.mkdir(exist_ok=True)
-        shutil.copy2(self._run / "run.json", folder)
-        with contextlib.suppress(UnreachableError), (folder / "turns.jsonl").open("ab") as turns:
+        copy = self.root / self._run.name / "turns.jsonl"
+        copy.parent.mkdir(exist_ok=True)
+        shutil.copy2(self._run / "run.json", copy.parent)
+        with contextlib.suppress(UnreachableError), copy.open("ab") as turns:
+            if self._journal.gone(self._copied):
+                turns.truncate(0)  # from which the index sees that all is to be read again
+                self._copied.clear()
+                super().refresh()
             for number, version, news in self._journal.news(self._copied, _VIEWED):
                 turns.write(encoded(news))
                 self._copied[number] = version
