@@ -87,7 +87,7 @@ def test_a_person_is_deleted_from_record_memory_and_versions_and_copies_are_told
     assert done.code == 0, done.err
     assert (done.json["sessions"], done.json["withdrawn"]) == (2, ["v1"])
     assert any(copy["folder"] in each for each in done.json["left"])
-    assert any("backups" in each for each in done.json["left"])
+    assert all(any(words in each for each in done.json["left"]) for words in ("backups", "agentfw serve usage"))
     assert [path for path in holding(tmp_path, "Zorro") if copy["folder"] not in str(path)] == []
     assert not adapter.exists()
     with served(runs, resume=folder.name) as gateway:
