@@ -171,7 +171,7 @@ def provider() -> Iterator[Provider]:
             path = self.path.removeprefix("/v1/")
             provider.asked.append(Asked(self.command, path, self.headers.get("content-type", ""), body))
             if path == "models":
-                answer: object = {"object": "list", "data": [{"id": one, "object": "model"} for one in ("big", "agentfw")]}
+                answer: object = {"object": "list", "data": [{"id": "big", "object": "model"}, {"id": "agentfw"}]}
             elif path == "files/none":
                 answer = {"error": {"message": "No such File object: none", "code": None}}
             else:

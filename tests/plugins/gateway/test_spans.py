@@ -117,7 +117,8 @@ def test_a_trace_belongs_to_the_session_that_one_of_its_spans_names(gateway: Pas
 
 def test_spans_stay_with_the_key_and_the_address_that_they_came_by(tmp_path: Path, keys: KeyFile) -> None:
     ana = {"authorization": f"Bearer {keys.add('ana')}"}
-    span = {"traceId": "a" * 32, "spanId": "1" * 16, "attributes": [{"key": "session.id", "value": {"stringValue": "tea"}}]}
+    named = [{"key": "session.id", "value": {"stringValue": "tea"}}]
+    span = {"traceId": "a" * 32, "spanId": "1" * 16, "attributes": named}
     with passing(tmp_path / "runs", completion("fine"), limits=Limits(key_file=keys.path)) as gateway:
         for path in ("", "/s/cake"):
             sent = {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}
