@@ -371,8 +371,7 @@ class Answers:
                 if self.learning is not None:
                     self.learning.served.pin(session.name, variant.version)
             if self.learning is not None:
-                user = session.episode.task.user
-                headers["x-agentfw-version"] = self.learning.served.version_of(session.name, user)
+                headers["x-agentfw-version"] = self.learning.served.version_of(session.name, session.episode.task.user)
             for asked in route.asked.each():
                 goes_on = instead if route.asked.answers == 1 else None
                 answers.append(AnswerInProgress(self, session, caller, route._replace(asked=asked), goes_on, told))

@@ -66,10 +66,8 @@ def test_a_person_is_deleted_from_record_memory_and_versions_and_copies_are_told
     annotate(folder, Target("", first, 0, "ada"), "correction", "The cat is Zorro.")
     spans_file(folder, "s1").parent.mkdir()
     spans_file(folder, "s1").write_text('{"spans": [{"name": "about Zorro"}]}\n')
-    (folder / "streams").mkdir(exist_ok=True)
     (folder / "learning" / "training").mkdir(parents=True)
-    left = ("turns.jsonl.torn", f"streams/{first}-0", "report.html", "learning/training/x", "../.index.sqlite-wal")
-    for name in left:
+    for name in ("turns.jsonl.torn", "report.html", "learning/training/x", "../.index.sqlite-wal"):
         (folder / name).write_text("what Zorro")
     adapter = learned(VersionFile(folder), ["s3"])
     copy = agentfw("run", "guessing", "--policy", "hashing", "--episodes", "1", "--runs", str(runs), "--json").json
