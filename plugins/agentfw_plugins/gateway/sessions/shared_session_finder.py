@@ -109,8 +109,8 @@ class SharedSessionFinder(LiveSessionFinder):
         return await self._ask(self.store.session_of, answers) if answers else ""
 
     async def _lead(self, caller: Caller, name: str, *, begins: bool) -> Session:
-        first = caller.space + name
-        held = self._held.setdefault(first, _Held())
+        full = caller.space + name
+        held = self._held.setdefault(first := full.partition("~")[0], _Held())
         held.requests += 1
         try:
             async with held.lock:
@@ -119,13 +119,15 @@ class SharedSessionFinder(LiveSessionFinder):
                 session = next((one for one in live if one.episode.task.index == held.number), None)
                 if session is None:
                     session = await self._take(held, caller, name, begins=begins)
+            if "~" in name and not begins and session.name != full:
+                raise BadRequest("this session has ended", 410, code="session_ended")
             return self._of(caller, session)
         except BaseException:
             await self._let_go(first, held)
             raise
 
     async def _take(self, held: _Held, caller: Caller, name: str, *, begins: bool) -> Session:
-        until, first = time.monotonic() + self.patience, caller.space + name
+        until, first = time.monotonic() + self.patience, (caller.space + name).partition("~")[0]
         while True:
             found = await self._ask(self.store.take, first)
             again = 0
