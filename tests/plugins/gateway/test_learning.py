@@ -111,6 +111,7 @@ def test_versions_that_learned_from_removed_feedback_are_withdrawn_and_the_newes
     assert numbers(removed.remove(Removal(session="two"), {"two"})) == [3]
     removed.remove(Removal(user="eve"), set())
     assert (removed.served, removed.canary, removed.rebuild) == (1, 4, True)
+    assert not removed.rebuilds, "the trial ends first"
     assert numbers(all_removed.remove(Removal(until=9.0), {"one", "two", "three"})) == [1, 3, 4]
     assert (all_removed.served, all_removed.canary) == (0, 0)
     assert none_removed.remove(Removal(user="eve"), set()) == []

@@ -19,6 +19,7 @@ from waiting import until
 
 from agentfw.runs import read_sessions
 from agentfw_plugins.gateway.live import Limits
+from agentfw_plugins.view.index_rows import PART_OF
 
 from .conftest import CLIENT, Serve, Served, served
 from .mutations import mutated
@@ -201,6 +202,7 @@ def test_a_sub_agent_has_a_session_of_its_own_below_that_of_its_agent(serve: Ser
 
     names = [one["session"] for one in (main, claude, again, opencode, strange)]
     assert names == ["work", "work.a1b2", "work.a1b2", "ses_2", "odd"]
+    assert sum(one.name == PART_OF for one in gateway.episode("work.a1b2").events) == 1
     rows = CLIENT.get(f"{gateway.url}/sessions").json()["sessions"]
     assert {row["session"]: row["part_of"] for row in rows} == {
         "work": "",
