@@ -246,6 +246,16 @@ def test_a_planned_comparison_without_a_clear_difference_goes_back_to_the_contro
     assert decisions(results(alike[:-1], comparison), comparison) == {}
 
 
+def test_who_ends_a_comparison_ends_it_for_all_teams(agentfw: Agentfw, tmp_path: Path) -> None:
+    file = VariantFile(tmp_path / "runs" / "variants.json")
+    file.write(Comparison(read_variants(["terse:model=x"]), per_team=True))
+
+    assert agentfw("serve", "variants", "end", "--serve", "terse").ok
+
+    assert (ended := file.read()) is not None
+    assert {ended.of(f"u{number}", "shop:").name for number in range(20)} == {"terse"}
+
+
 def test_the_best_of_several_better_variants_wins() -> None:
     comparison = Comparison(read_variants(["good:model=x", "best:model=y"]))
     found = results(rated(900, {CONTROL: 0.1, "good": 0.6, "best": 0.95}, users=90), comparison)
