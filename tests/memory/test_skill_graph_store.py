@@ -12,6 +12,7 @@ import pytest
 
 from agentfw_memory import BadInputError, GraphSettings, SkillGraph, StoreBusyError, StoreRefusedError
 from agentfw_memory.graph import graph_rows
+from agentfw_memory.graph.exchange.skill_folders import AgentSkill, as_new_skill, review_mark
 from agentfw_memory.graph.stores import sqlite
 from agentfw_memory.testing import StoreContract, Ticks
 
@@ -131,3 +132,11 @@ def test_a_scheme_that_no_store_has_is_refused_with_those_that_there_are() -> No
     with pytest.raises(StoreRefusedError, match="lancedb://") as refusal:
         SkillGraph.open("lancedb://somewhere", tenant="team")
     assert "postgresql://" in refusal.value.fix
+
+
+def test_a_skill_is_reviewed_by_who_adds_it_and_not_because_it_says_so(tmp_path: Path) -> None:
+    skill = AgentSkill("forms", "Fills in forms", "Use blue ink.", tmp_path, {"reviewed": "of itself"})
+
+    marks = [as_new_skill(skill, owner="ana", reviewed=one).metadata.get("reviewed") for one in (False, True)]
+
+    assert marks == [None, review_mark(skill.text)]

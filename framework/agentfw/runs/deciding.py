@@ -129,7 +129,8 @@ class Question:
     number: int
     text: str
     user: str = ""
-    """Whose conversation it belongs to."""
+    session: str = ""
+    """Whose conversation it belongs to, and the name of that in the record."""
     answered: asyncio.Future[bool] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
@@ -139,12 +140,12 @@ class Questions:
         self.listeners: list[Callable[[Question], object]] = []  # called in the event loop's thread. They must not wait
         self._asked = 0
 
-    async def ask(self, text: str, user: str, seconds: float) -> tuple[bool, str]:
+    async def ask(self, text: str, user: str, session: str, seconds: float) -> tuple[bool, str]:
         """Whether a person allows it, and in words how that was decided."""
         if not self.listeners:
             return False, "there is nobody to ask"
         self._asked += 1
-        question = self.open[self._asked] = Question(self._asked, text, user)
+        question = self.open[self._asked] = Question(self._asked, text, user, session)
         try:
             for listen in self.listeners:
                 listen(question)
@@ -236,7 +237,7 @@ class Decisions:
         does, text, seconds = decided.answer
         did = {"allow": "allowed", "refuse": "refused", "answer": "answered"}.get(does, does)
         if does == "ask":
-            allowed, how = await self.questions.ask(text, task.user, seconds)
+            allowed, how = await self.questions.ask(text, task.user, task.query, seconds)
             does, did, text = ("allow", "asked: allowed", text) if allowed else ("refuse", "asked: refused", how)
         note("hook", decided.owner.name, {"did": did, "name": call.name, "call": call.id, "text": text})
         if does == "allow":

@@ -31,7 +31,7 @@ from .handling import CHAT, Caller, Callers, Counts, HungUp, Streaming, Writing,
 from .learning.learning import Learning
 from .profiles import Sent, Told, told_by
 from .sessions.session_finder import SESSION_NAME, SessionFinder
-from .variants import NOTE, Comparison, Variant, VariantFile
+from .variants import NOTE, Variant, VariantFile
 
 with needing("the gateway", "web"):
     from starlette.requests import Request
@@ -343,7 +343,7 @@ class Answers:
             self.counts.masked(told.masked)
         name = request.path_params.get("session") or request.headers.get("x-agentfw-session", "") or told.session
         caller = await self._caller(protocol, request, body, route, told, name)
-        comparison, variant = self._comparison(), Variant()
+        comparison, variant = self._variants.read() if self._variants else None, Variant()
         if comparison is not None and not route.asked.plain:
             said = next((one.content for one in route.asked.messages if one.role == "user"), "")
             variant = comparison.of(caller.user or f"session {name or said}", caller.space)
@@ -371,8 +371,7 @@ class Answers:
                 if self.learning is not None:
                     self.learning.served.pin(session.name, variant.version)
             if self.learning is not None:
-                user = session.episode.task.user
-                headers["x-agentfw-version"] = self.learning.served.version_of(session.name, user)
+                headers["x-agentfw-version"] = self.learning.served.version_of(session.name, session.episode.task.user)
             for asked in route.asked.each():
                 goes_on = instead if route.asked.answers == 1 else None
                 answers.append(AnswerInProgress(self, session, caller, route._replace(asked=asked), goes_on, told))
@@ -393,16 +392,6 @@ class Answers:
         route = answers[0].route
         headers |= self._answered_by(route)
         return Writing(protocol, body, about, route.asked, route.spoken).whole(replies, headers)
-
-    def _comparison(self) -> Comparison | None:
-        if self._variants is None:
-            return None
-        try:
-            self._variants.path.stat()
-        except OSError as error:
-            if isinstance(error, FileNotFoundError):  # of other kinds, `read` says what to do
-                return None
-        return self._variants.read()
 
     async def _caller(
         self, protocol: Protocol, request: Request, body: Body, route: ModelRoute, told: Told, name: str

@@ -46,8 +46,7 @@ class Endpoints:
             try:
                 async with asyncio.timeout(_LISTING):
                     passed = await policy.forward(Asking([]), self._unread(request, "models"))
-                listed = json.loads(passed.content)
-                rows += [row for row in listed["data"] if row["id"] not in self._models.names]
+                rows += [row for row in json.loads(passed.content)["data"] if row["id"] not in self._models.names]
             except (AgentfwError, TimeoutError, ValueError, KeyError, TypeError, RecursionError):
                 pass  # the server has no list, or none of this form
         if request.url.path.endswith("/v1beta/models"):  # as Google's clients want it

@@ -82,6 +82,7 @@ def forget(user: str, run: str | None, shared: str, spec: Path | None, yes: bool
         for index in runs.glob(".index.sqlite*"):  # what `agentfw view` has read of them; it is made again
             index.unlink(missing_ok=True)
     told.left += [f"copy in {path}: delete this run" for path in _copies(user, runs) if path not in tried]
+    told.left.append("sums of what answers took, which budgets need: agentfw serve usage")
     told.left.append("backups and dumps that were made before: forget them again after one is restored")
     kept = ", ".join(f"{count} {name}" for name, count in told.memories.items() if count) or "nothing"
     show(

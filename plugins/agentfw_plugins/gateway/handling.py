@@ -175,8 +175,7 @@ async def bytes_of(request: Request, most: int = LARGEST) -> bytes:
         if (size := size + len(part)) > most:
             break
     raw = b"".join(parts)
-    encodings = request.headers.get("content-encoding", "").lower().split(",")
-    for name in reversed([part.strip() for part in encodings]):
+    for name in reversed([part.strip() for part in request.headers.get("content-encoding", "").lower().split(",")]):
         if name not in ("", "identity") and len(raw) <= most:
             raw = _unpacked(raw, name, most)
     if len(raw) > most:

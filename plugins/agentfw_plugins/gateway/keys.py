@@ -74,8 +74,7 @@ class Keys:
         if any(key.name == name for key in self.keys()):
             raise key_exists(name)
         secret = f"agentfw-{secrets.token_urlsafe(32)}"
-        created = datetime.now(UTC).isoformat(timespec="seconds")
-        self.insert(Key(name, _digest(secret), created, user, per_minute))
+        self.insert(Key(name, _digest(secret), datetime.now(UTC).isoformat(timespec="seconds"), user, per_minute))
         return secret
 
     async def count(self, key: Key) -> None:

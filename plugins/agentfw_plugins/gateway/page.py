@@ -28,11 +28,12 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from agentfw.report import web_page
+from agentfw.runs import Question
 
 from ..hooks.ledger import GROUPS
 from ..protocols import BadRequest, Body
 from ..view.app import Viewer
-from .handling import LOOPBACK, Callers, Handler, body_of, bytes_of, caller_of, json_answer
+from .handling import LOOPBACK, Caller, Callers, Handler, body_of, bytes_of, caller_of, json_answer
 from .sessions.session_finder import LiveSessionFinder
 from .usage import ledger_of, told
 
@@ -107,8 +108,7 @@ class Page:
         return json_answer({"tools": tools, "asks": self._live.assembly.decisions.before_call is not None})
 
     async def _list_questions(self, request: Request) -> Response:
-        caller = caller_of(request, Body({}))
-        seen = [one for one in self._questions.open.values() if caller.may_see(one.user)]
+        seen = self._open(caller_of(request, Body({}))).values()
         told = [{"number": one.number, "text": one.text, "user": one.user} for one in seen]
         return json_answer({"questions": told}, headers=_PRIVATE)
 
@@ -118,11 +118,14 @@ class Page:
         if not isinstance(allow, bool):
             raise body.wrong("allow", "must be true or false")
         number = request.path_params["number"]
-        question = self._questions.open.get(number)
-        seen = question is not None and caller_of(request, body).may_see(question.user)
-        if not (seen and self._questions.answer(number, allow=allow)):
+        if not (number in self._open(caller_of(request, body)) and self._questions.answer(number, allow=allow)):
             raise BadRequest(f"question {number} isn't open", 404, code="no_such_question")
         return json_answer({"number": number, "allow": allow})
+
+    def _open(self, caller: Caller) -> dict[int, Question]:
+        """The open questions in sessions of the caller."""
+        found = {number: one for number, one in self._questions.open.items() if one.session.startswith(caller.space)}
+        return {number: one for number, one in found.items() if caller.may_see(one.user)}
 
     async def _call(self, request: Request) -> Response:
         """Call a tool of the run. A program calls its own tools; the page has none."""

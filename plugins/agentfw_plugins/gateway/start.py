@@ -215,8 +215,7 @@ async def look(policy: Policy, url: str, key_variable: str) -> str:
         async with asyncio.timeout(_DEADLINE):
             passed = await policy.forward(Request([]), Forwarded({}, "", "models", method="GET"))
             reply = json.loads(passed.content)
-        rows = reply.get("data") or reply.get("models")
-        names = [str(row.get("id") or row["name"]) for row in rows]
+        names = [str(row.get("id") or row["name"]) for row in reply.get("data") or reply.get("models")]
     except TimeoutError:
         return f"{url} hasn't answered within {_DEADLINE:g} s; requests are passed on all the same"
     except UpstreamError as error:

@@ -25,7 +25,7 @@ def keyed(gateway: Start, agentfw: Command, tmp_path: Path) -> Keyed:
     """A gateway with the keys of Ada and Eve, of a program and of the operator. Ada has a session, tea."""
     keys = {name: agentfw("serve", "keys", "add", name)["key"] for name in ("ada", "eve")}
     keys |= {"shop": agentfw("serve", "keys", "add", "shop", "--any-user")["key"], "operator": "operators-own"}
-    limits = {"key_file": tmp_path / "runs" / "keys.json", "keys": ("operators-own",)}
+    limits = {"key_file": tmp_path / "runs" / "keys.json", "keys": ("operators-own",), "concurrency": 1, "queue": 2}
     running = gateway(memories=[str(EARS)], limits=limits)
     said(running.ask("tea", f"I like {WORD}.", key=keys["ada"]))
     until(lambda: running.remembered("ada", keys["ada"]))
@@ -69,6 +69,8 @@ def test_no_request_with_another_users_key_shows_or_changes_anything(keyed: Keye
         if "ada" in path or "ada" in json.dumps(body):
             assert answer.status_code in (400, 403, 404), (method, path, answer.text)
 
+    blank = running.request("PATCH", f"/memory/{item['id']}", keys["ada"], json={"text": " "})
+    assert blank.status_code == 400, "who wants nothing kept deletes it"
     assert running.request("GET", "/s/tea", keys["ada"]).json() == before
     assert running.request("GET", "/s/ada:tea", keys["operator"]).json()["messages"] == before["messages"]
     assert running.request("GET", "/memory?user=ada", keys["ada"]).json()["items"] == [item]
@@ -95,7 +97,8 @@ def test_who_sends_another_users_conversation_does_not_go_on_in_it(keyed: Keyed)
 def test_a_program_reaches_the_sessions_of_the_user_that_it_names_and_of_no_other(keyed: Keyed) -> None:
     running, keys = keyed
     shop = keys["shop"]
-    said(running.ask("order", "hello", key=shop, user="ada"))
+    said(running.ask("order", "hello", key=shop))  # nobody's yet
+    said(running.ask("order", "hello", key=shop, user="ada", safety_identifier="bob"))
 
     refused = [
         running.ask("order", "hello", key=shop, user="bob"),
@@ -107,6 +110,21 @@ def test_a_program_reaches_the_sessions_of_the_user_that_it_names_and_of_no_othe
 
     assert [answer.status_code for answer in refused] == [403] * 5
     assert running.request("GET", "/s/order?user=ada", shop).json()["feedback"] == []
+
+
+def test_who_fills_the_line_loses_a_place_of_their_own_also_to_a_key_from_the_same_address(
+    keyed: Keyed, tmp_path: Path
+) -> None:
+    (running, keys), go = keyed, tmp_path / "go"
+    with ThreadPoolExecutor(4) as threads:
+        greedy = [threads.submit(running.ask, f"g{number}", f"hold={go}", key=keys["eve"]) for number in range(3)]
+        until(lambda: "requests_waiting 2.0" in running.request("GET", "/metrics", keys["operator"]).text)
+        modest = threads.submit(running.ask, "modest", "hello", key=keys["ada"])
+        until(lambda: modest.done() or any(one.done() for one in greedy))
+        go.touch()
+
+    assert sorted(one.result().status_code for one in greedy) == [200, 200, 503]
+    assert modest.result().status_code == 200
 
 
 def test_what_is_remembered_is_recalled_for_its_user_only(gateway: Start) -> None:

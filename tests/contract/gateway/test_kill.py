@@ -125,6 +125,7 @@ def test_what_was_said_to_who_hung_up_is_on_disk_and_the_session_goes_on(gateway
     running = gateway()
     with listening(running, "tea", f"hold={tmp_path / 'never'}") as pieces:
         hear(pieces, "Heard: ")
+        assert running.post("/s/tea/end").status_code == 409, "it is being answered"
     until(lambda: cut_off(running, "tea"))
     answered = said(running.ask("tea", "still there?"))
 

@@ -130,11 +130,18 @@ def test_keys_hold_and_are_revoked_at_all_gateways(gateway: Start, shared: str, 
 
     until(lambda: all_answer(200))
     answers = [both[number % 2].ask("tea", f"word {number}", key=secret).status_code for number in range(4)]
+    shop = command("serve", "keys", "add", "shop", "--any-user", "--sessions", shared)["key"]
+    until(lambda: a.ask("order", "hello", key=shop, user="eve").status_code == 200)
+    seen = [
+        [row["session"] for row in a.request("GET", f"/sessions{query}", key).json()["sessions"]]
+        for key, query in ((secret, ""), (shop, ""), (shop, "?user=eve"), (operator[0], ""))
+    ]
     command("serve", "keys", "revoke", "ada", "--sessions", shared)
     until(lambda: all_answer(401))
 
     assert answers == [200, 200, 200, 429], "they count together"
-    assert command("serve", "keys", "list", "--sessions", shared) == []
+    assert seen == [["tea"], [], ["order"], ["shop:order", "ada:tea"]]
+    assert [one["name"] for one in command("serve", "keys", "list", "--sessions", shared)] == ["shop"]
     assert CLIENT.get(f"{a.url}/sessions", headers={"authorization": f"Bearer {operator[0]}"}).status_code == 200
 
 

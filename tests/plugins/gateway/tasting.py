@@ -38,7 +38,7 @@ class Tasting(Policy):
         self.shares, self.version = {"yes": share, "no": 1 - share}, version
 
     async def beside(self, adapter: Path, version: str) -> Tasting:
-        other = Tasting()
+        other = type(self)()
         await other.publish(adapter, version)
         return other
 

@@ -171,7 +171,7 @@ def provider() -> Iterator[Provider]:
             path = self.path.removeprefix("/v1/")
             provider.asked.append(Asked(self.command, path, self.headers.get("content-type", ""), body))
             if path == "models":
-                answer: object = {"object": "list", "data": [{"id": "big", "object": "model", "owned_by": "them"}]}
+                answer: object = {"object": "list", "data": [{"id": "big", "object": "model"}, {"id": "agentfw"}]}
             elif path == "files/none":
                 answer = {"error": {"message": "No such File object: none", "code": None}}
             else:
@@ -242,6 +242,11 @@ def test_a_key_of_a_user_gets_at_nothing_that_the_provider_keeps(
         client.files.retrieve("file-1")
 
     assert client.audio.speech.create(model="tts", voice="alloy", input="hello").content == SOUND
+    for path in ("moderations", "embeddings", "messages/count_tokens"):
+        rare = {"authorization": f"Bearer {keys.add(path.partition('/')[0], per_minute=1)}"}
+        body = {"model": "m", "input": "a", "max_tokens": 1, "messages": [{"role": "user", "content": "a"}]}
+        first, second = (CLIENT.post(f"{gateway.url}/v1/{path}", json=body, headers=rare) for _ in range(2))
+        assert (first.status_code != 429, second.status_code) == (True, 429), path
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from waiting import until
 
 from agentfw import Episode
 from agentfw.episode import Event, Task, Turn
-from agentfw_plugins.gateway.learning.ratings import left_out, read_ratings, why_ignored
+from agentfw_plugins.gateway.learning.ratings import fresh, left_out, read_ratings, why_ignored
 from agentfw_plugins.rewards.measured import Feedback, Metric, feedback_of
 
 from .conftest import CLIENT, Served
@@ -137,7 +137,10 @@ def test_a_rating_of_an_answer_counts_more_than_one_of_its_session() -> None:
     episode = rated(("stop", (1,)), ("stop", (2,)), value=1.0)
     episode.events.append(Event(0, "observation", "feedback", {"turn": 1, "at": 2.0, "value": -1.0}))
 
-    assert [one.liked for one in read_ratings([episode], metric="")] == [True, False]
+    older = rated(("stop", (1,)), value=-0.5, at=0.5)
+    ratings = read_ratings([episode, older], metric="")
+    assert [(one.liked, one.at) for one in ratings] == [(False, 0.5), (True, 1.0), (False, 2.0)], "the newest last"
+    assert fresh(ratings, 1.0) == 1, "what was learned from isn't new"
 
 
 def test_versions_learn_from_the_metric_that_is_named_and_the_others_are_counted() -> None:

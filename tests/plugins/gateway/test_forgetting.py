@@ -11,6 +11,7 @@ from command_line import Agentfw
 
 from agentfw_plugins.gateway.learning.version_file import SERVED, Version, VersionFile
 from agentfw_plugins.gateway.live import Limits
+from agentfw_plugins.gateway.sessions.session_store import SessionStore
 from agentfw_plugins.view.annotations import Target, annotate
 from agentfw_plugins.view.waterfall import spans_file
 
@@ -65,7 +66,9 @@ def test_a_person_is_deleted_from_record_memory_and_versions_and_copies_are_told
     annotate(folder, Target("", first, 0, "ada"), "correction", "The cat is Zorro.")
     spans_file(folder, "s1").parent.mkdir()
     spans_file(folder, "s1").write_text('{"spans": [{"name": "about Zorro"}]}\n')
-    (folder / "turns.jsonl.torn").write_text("what Zorro")
+    (folder / "learning" / "training").mkdir(parents=True)
+    for name in ("turns.jsonl.torn", "report.html", "learning/training/x", "../.index.sqlite-wal"):
+        (folder / name).write_text("what Zorro")
     adapter = learned(VersionFile(folder), ["s3"])
     copy = agentfw("run", "guessing", "--policy", "hashing", "--episodes", "1", "--runs", str(runs), "--json").json
     turns = (folder / "turns.jsonl").read_text()
@@ -82,7 +85,7 @@ def test_a_person_is_deleted_from_record_memory_and_versions_and_copies_are_told
     assert done.code == 0, done.err
     assert (done.json["sessions"], done.json["withdrawn"]) == (2, ["v1"])
     assert any(copy["folder"] in each for each in done.json["left"])
-    assert any("backups" in each for each in done.json["left"])
+    assert all(any(words in each for each in done.json["left"]) for words in ("backups", "agentfw serve usage"))
     assert [path for path in holding(tmp_path, "Zorro") if copy["folder"] not in str(path)] == []
     assert not adapter.exists()
     with served(runs, resume=folder.name) as gateway:
@@ -121,12 +124,20 @@ def test_a_person_is_deleted_from_what_gateways_share(
         state.served = 1
 
     alone = agentfw("serve", "forget", "ada", "--sessions", anywhere, "--yes")
-    done = agentfw("serve", "forget", "ada", "--sessions", anywhere, "--spec", str(file), "--yes", "--json")
+    forget = ("serve", "forget", "ada", "--sessions", anywhere, "--spec", str(file), "--yes", "--json")
+    answering = SessionStore(anywhere)
+    assert answering.take("s1")
+    early = agentfw(*forget)
+    answering.close()
+    done = agentfw(*forget)
 
+    assert (early.code, "being answered" in early.json["undone"][0]) == (1, True)
     assert (alone.code, "--spec" in alone.err) == (2, True), "the memories are told by the spec"
     assert done.code == 0, done.err
-    assert (done.json["sessions"], done.json["withdrawn"]) == (1, ["v1"])
+    assert (done.json["sessions"], early.json["withdrawn"]) == (1, ["v1"])
     assert shared_versions.read().served == 0
+    shared_versions.delete([version])
+    assert not shared_versions.fetch(version).exists(), "nor does the database have what they taught"
     with served(tmp_path / "c", limits, spec=file) as c:
         assert c.remembered("ada") == []
         assert c.remembered("bob")

@@ -13,8 +13,9 @@ from chat_server import completion
 from command_line import Agentfw
 
 from agentfw.errors import UsageError
-from agentfw_plugins.gateway.keys import KeyFile
+from agentfw_plugins.gateway.keys import KeyFile, is_weak
 from agentfw_plugins.gateway.live import Limits
+from agentfw_plugins.protocols import BadRequest
 
 from .conftest import CLIENT, Serve, Served
 from .upstream import passing
@@ -29,6 +30,7 @@ def test_a_key_is_stored_once_as_a_digest_that_only_its_owner_can_read(keys: Key
 
     assert keys.find(secret) == keys.keys()[0]
     assert keys.find(f"{secret} ") is None
+    assert [is_weak(one) for one in ("a" * 40, "x7Kp_t2Wq", secret)] == [True, True, False]
     assert secret.removeprefix("agentfw-") not in keys.path.read_text()
     assert stat.S_IMODE(keys.path.stat().st_mode) == 0o600
     with pytest.raises(UsageError, match="already"):
@@ -71,6 +73,10 @@ def test_a_key_has_its_own_limits(serve: Serve, keys: KeyFile) -> None:
     assert 1 <= int(refused.headers["retry-after"]) <= 61
     assert [gateway.ask("tea", "hi", key=often).status_code for _ in range(4)] == [200] * 4
     assert keys.left_after(keys.keys()[1], 0.5, seconds=3600.0) == 0.0, "what wasn't asked for doesn't add up"
+    assert keys.left_after(keys.keys()[1], 0.5, seconds=30.0) == 0.0
+    with pytest.raises(BadRequest) as too_early:
+        keys.left_after(keys.keys()[1], 0.0, seconds=29.5)
+    assert int(too_early.value.headers["retry-after"]) >= 60 - 29.5, "the advice is enough"
 
 
 def test_a_key_of_the_gateway_never_reaches_the_provider(keys: KeyFile, tmp_path: Path) -> None:
@@ -123,7 +129,9 @@ def test_a_link_lets_one_browser_in_once_and_the_form_takes_the_operators_key_al
     gateway: Served, keys: KeyFile
 ) -> None:
     ada, login = keys.add("ada"), f"{gateway.url}/login"
-    with httpx.Client(follow_redirects=True) as first, httpx.Client(follow_redirects=True) as second:
+    # As patient as the other tests, and without the certificates of the machine, which take long to read.
+    options: dict[str, Any] = {"follow_redirects": True, "timeout": CLIENT.timeout, "verify": False}
+    with httpx.Client(**options) as first, httpx.Client(**options) as second:
         before = looked(first, gateway)
         entered = first.get(f"{login}?once=a-link")
         wrong = [second.get(f"{login}?once={link}").status_code for link in ("a-link", "anothér")]
@@ -141,7 +149,9 @@ def test_a_link_lets_one_browser_in_once_and_the_form_takes_the_operators_key_al
     assert all(word in cookie for word in ("httponly", "samesite=strict", "path=/view"))
 
 
-def test_the_cookie_opens_the_recorded_sessions_alone_and_under_known_names_alone(gateway: Served) -> None:
+def test_the_cookie_opens_the_recorded_sessions_alone_and_under_known_names_alone(
+    gateway: Served, keys: KeyFile
+) -> None:
     entered = CLIENT.get(f"{gateway.url}/login?once=a-link", headers={"host": "gate.lan"})
     cookie = {"cookie": entered.headers["set-cookie"].partition(";")[0]}
 
@@ -153,4 +163,5 @@ def test_the_cookie_opens_the_recorded_sessions_alone_and_under_known_names_alon
     assert status("/view/", host="evil.example") == 403
     assert status("/login", host="evil.example") == 403
     assert [status("/sessions"), status("/memory?user=ada"), status("/metrics"), status("/v1/models")] == [401] * 4
+    assert CLIENT.get(f"{gateway.url}/view/", headers=bearer(keys.add("ada"))).status_code == 403, "of everybody"
     assert status("/memory?user=ada", method="DELETE") == 401

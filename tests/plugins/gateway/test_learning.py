@@ -105,9 +105,13 @@ def test_rolling_back_takes_the_canary_and_then_one_served_version_after_the_oth
 def test_versions_that_learned_from_removed_feedback_are_withdrawn_and_the_newest_other_one_is_served() -> None:
     removed, all_removed, none_removed = state(), state(), state()
 
+    span = Removal("ada", "tea", since=1.0, until=2.0)
+    assert [span.holds("ada", "tea", at) for at in (0.9, 1.0, 2.0)] == [False, True, False]
+    assert [span.holds("eve", "tea", 1.5), span.holds("ada", "cake", 1.5)] == [False, False]
     assert numbers(removed.remove(Removal(session="two"), {"two"})) == [3]
     removed.remove(Removal(user="eve"), set())
     assert (removed.served, removed.canary, removed.rebuild) == (1, 4, True)
+    assert not removed.rebuilds, "the trial ends first"
     assert numbers(all_removed.remove(Removal(until=9.0), {"one", "two", "three"})) == [1, 3, 4]
     assert (all_removed.served, all_removed.canary) == (0, 0)
     assert none_removed.remove(Removal(user="eve"), set()) == []
@@ -268,6 +272,13 @@ def test_what_one_gateway_made_is_served_by_all_and_what_they_hear_is_counted_to
         changed.versions, changed.served = [version], 1
 
     assert b.read() == a.read()
+    half = b.adapter(version).with_name("made.part")  # of a gateway that was killed while it fetched
+    half.parent.mkdir(parents=True)
+    if is_folder:
+        half.mkdir()
+        (half / "adapter.safetensors").write_bytes(b"half")
+    else:
+        half.write_bytes(b"half")
     fetched = b.fetch(b.read().version(1))
     assert fetched != a.adapter(version)
     weights = fetched / "adapter.safetensors" if is_folder else fetched

@@ -13,7 +13,7 @@ from agentfw import Generation, Message, Request
 from agentfw.errors import SettingsError
 from agentfw.request import Sampling
 from agentfw.turns.parsing import StreamedText
-from agentfw_plugins.gateway.live import opened
+from agentfw_plugins.gateway.live import Limits, limits_of, opened
 from agentfw_plugins.policies.http.openai_policy import OpenAIPolicy, OpenAISettings
 
 from .conftest import CLIENT, Serve, Served, served
@@ -83,8 +83,10 @@ def test_a_script_without_answers_is_refused_at_the_start(tmp_path: Path) -> Non
 def test_a_gateway_reads_the_layers_of_settings_that_runs_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTFW_SEED", "11")
     monkeypatch.setenv("AGENTFW_POLICY__MAX_TOKENS", "9")
-    spec = opened(tmp_path, policy="tiny", assignments=("policy.batch=2",)).assembly.spec
+    live = opened(tmp_path, policy="tiny", assignments=("policy.batch=2",))
+    spec = live.assembly.spec
 
+    assert limits_of(live, Limits(), ("any", "small"), None).models == (), "it answers to all names"
     assert spec.seed == 11
     assert spec.policy.settings == {"max_tokens": 9, "batch": 2}
 

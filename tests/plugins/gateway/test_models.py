@@ -144,6 +144,9 @@ def test_a_stream_that_has_begun_stays_with_its_model(two: Start) -> None:
 
 
 class BreaksOff(Policy):
+    async def generate(self, request: Request) -> Generation:
+        raise EndpointError("the server is gone", fix="start it again")
+
     async def stream(self, request: Request, tell: Callable[[str], object]) -> Generation:
         tell("Gre")
         raise EndpointError("the server is gone", fix="start it again")
@@ -158,6 +161,7 @@ def test_a_model_in_this_process_that_has_begun_is_not_gone_on_for_by_another(tw
     assert "Gre" in answer.text
     assert "the server is gone" in answer.text
     assert not small.bodies
+    assert "from small" in post(gateway, {**ASK, "model": "agentfw"}, session="whole").text
 
 
 def test_fallbacks_go_round_no_more_than_once(two: Start) -> None:

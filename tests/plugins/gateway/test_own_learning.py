@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 from command_line import Agentfw
 
-from agentfw import Generation, Message, Request, Task
+from agentfw import Generation, Message, Policy, Request, Task
+from agentfw.errors import UsageError
 from agentfw.runs import LiveRun
-from agentfw_plugins.gateway.learning.learning import Learning, ServedVersions
+from agentfw_plugins.gateway.learning import learning
+from agentfw_plugins.gateway.learning.learning import Learning, ServedVersions, check_learns
 from agentfw_plugins.gateway.learning.ratings import Rating, comparable, read_ratings
 from agentfw_plugins.gateway.learning.trainer import AT_ONCE, Look, Making, attempt, can_show, chosen, mark_better
 from agentfw_plugins.gateway.learning.version_file import Removal, State, Version, VersionFile, Wished
@@ -81,6 +83,18 @@ def test_thumbs_that_say_nothing_give_any_of_eight_users_a_version_no_more_often
 
     # 1.5 of 30 are expected at the level of 0.05; more than 6 would be seen in one of a thousand cases.
     assert lucky <= 6
+
+
+def make(file: VersionFile, users: dict[int, str], *, served: int = 1, taught: str = '{"yes": 1}') -> None:
+    """Make versions by number, everybody's or those of single users, and serve them."""
+    for number, user in users.items():
+        (made := file.run / "made").mkdir(parents=True, exist_ok=True)
+        (made / "adapter.json").write_text(taught)
+        version = Version(number, 1.0, "served", 0, f"{number:05d}/made", [f"of {user}"], user=user)
+        file.keep(version, made)
+        with file.change() as state:
+            state.versions.append(version)
+            state.served = served
 
 
 class Gateway:
@@ -158,6 +172,7 @@ def test_who_likes_the_opposite_of_the_others_gets_a_version_until_it_is_no_long
             state = await gateway.train(learning)
 
             assert state.served == 1
+            assert chosen(state, read_ratings(gateway.file.episodes())) == [], "nobody is looked at twice for the same"
             assert state.own.keys() == {*FEW}, [(one.name, one.why) for one in state.versions]
             names = {one.user: one.name for one in state.versions if one.user}
             assert names[FEW[1]] in ("v2+mia", "v3+mia")
@@ -233,17 +248,46 @@ def test_a_better_version_is_tried_on_its_share_of_the_sessions_first(tmp_path: 
     assert versions == {"v0", "v1"}
 
 
+def test_own_versions_are_their_users_alone_and_those_asked_last_stay_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learning, "MOST_LOADED", 1)
+    file, closed = VersionFile(tmp_path), list[str]()
+    file.create()
+    make(file, {1: "", 2: "", 3: "ana", 4: "bo"}, served=2)
+
+    class Counted(Tasting):
+        async def close(self) -> None:
+            closed.append(self.version)
+
+    async def answered() -> list[str]:
+        served, found = ServedVersions(Counted(), Counted, file), list[str]()
+
+        async def by(user: str, session: str = "s") -> str:
+            task = Task(0, seed=1, user=user, query=session)
+            return (await served.generate(Request([Message("user", "Is it?")], task=task))).version
+
+        for version in ("v3+ana", "v1", "v9", ""):
+            served.pin("s", version)
+            await served.refresh()
+            found.append(await by("eve"))
+        found += [await by(user) for user in ("ana", "bo", "ana")]
+        await served.refresh()
+        (file.adapter(file.read().version(4)) / "adapter.json").unlink()
+        return [*found, await by("bo")]
+
+    assert asyncio.run(answered()) == ["v2", "v1", "v2", "v2", "v3+ana", "v4+bo", "v3+ana", "v2"]
+    assert closed == ["v1", "v4+bo"]
+    Counted.beside = Policy.beside  # type: ignore[assignment]
+    check_learns(Counted(), "one")
+    with pytest.raises(UsageError, match="users can't have their own"):
+        check_learns(Counted(), "one", owns=True)
+
+
 def test_an_answer_is_finished_by_the_version_that_began_it_whatever_is_served_meanwhile(tmp_path: Path) -> None:
     file, asked = VersionFile(tmp_path), Request([Message("user", "Is it?")], task=Task(0, seed=1, query="s"))
     file.create()
-    for number, word in ((1, "yes"), (2, "no")):
-        (made := tmp_path / "made").mkdir()
-        (made / "adapter.json").write_text(f'{{"{word}": 1}}')
-        version = Version(number, 1.0, "served", 0, f"{number:05d}/made")
-        file.keep(version, made)
-        with file.change() as state:
-            state.versions.append(version)
-            state.served = 1
+    make(file, {1: "", 2: ""})
     begun, goes_on, closed = asyncio.Event(), asyncio.Event(), list[str]()
 
     class Slow(Tasting):
@@ -288,11 +332,7 @@ def test_what_changes_during_a_training_counts_for_what_is_made(
         async with live:
             await learning.ready()
             if happens == "a version is rolled back":
-                (made := tmp_path / "made").mkdir()
-                (made / "adapter.json").write_text('{"yes": 1, "no": 2}')
-                gateway.file.keep(version := Version(1, 1.0, "served", 0, "00001/made"), made)
-                with gateway.file.change() as state:
-                    state.versions, state.served = [version], 1
+                make(gateway.file, {1: ""}, taught='{"yes": 1, "no": 2}')
             await gateway.talk(live, MANY, 20)
             others = gateway.number
             await gateway.talk(live, ["mia"], 40)
@@ -358,14 +398,9 @@ def test_a_person_who_is_forgotten_gets_the_version_of_the_others_at_all_gateway
     shared = pytest.importorskip("agentfw_plugins.gateway.learning.shared_versions")
     a, b = (shared.SharedVersionFile(tmp_path / name, anywhere) for name in "ab")
     a.create()
-    for number, user in ((1, ""), (2, "mia"), (3, "Zoë")):
-        (made := tmp_path / "made").mkdir()
-        (made / "adapter.json").write_text('{"no": 1}' if user else '{"yes": 1}')
-        version = Version(number, 1.0, "served", 0, f"{number:05d}/made", [f"of {user}"], user=user)
-        a.keep(version, made)
-        with a.change() as state:
-            state.versions.append(version)
-            state.served, state.said = 1, "2 users looked at; own versions: v2+mia, v3+Zo%C3%AB"
+    make(a, {1: "", 2: "mia", 3: "Zoë"})
+    with a.change() as state:
+        state.said = "2 users looked at; own versions: v2+mia, v3+Zo%C3%AB"
     (tmp_path / "gateway.toml").write_text('environment = "sessions"\npolicy = "tiny"\n')
     asked = Request([Message("user", "Is it?")], task=Task(0, seed=1, user="mia", query="s"))
 

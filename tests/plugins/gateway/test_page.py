@@ -17,7 +17,9 @@ from waiting import until
 
 from agentfw import Generation, Intervention, Moment, Policy, Request
 from agentfw.runs import RunFolder, read_sessions
-from agentfw_plugins.gateway.live import Limits
+from agentfw_plugins.gateway.handling import Caller
+from agentfw_plugins.gateway.live import Limits, opened
+from agentfw_plugins.gateway.reading import Reading
 
 from .conftest import CLIENT, EARS, Serve, Served
 from .test_memory import told
@@ -292,6 +294,7 @@ def test_sessions_of_an_earlier_process_are_listed_and_read_with_their_rewards(s
         listed = CLIENT.get(f"{again.url}/sessions").json()
         older = CLIENT.get(f"{again.url}/sessions?before=1").json()
         read = CLIENT.get(f"{again.url}/s/ended").json()
+        assert ask(again.session("other"), body("hello again"))["session"] == "other~2"
 
     assert [(one["session"], one["begins"], one["finish"]) for one in listed["sessions"]] == [
         ("other", "hello from other", "closed"),
@@ -301,6 +304,17 @@ def test_sessions_of_an_earlier_process_are_listed_and_read_with_their_rewards(s
     assert (read["reward"], read["feedback"][0]["value"]) == (0.5, 0.5)
     assert [message["content"] for message in read["messages"]] == ["hello from ended"]
     assert read["turns"][0]["text"] == "You said: hello from ended"
+
+
+def test_the_newest_hundred_sessions_are_listed_and_then_those_before(tmp_path: Path) -> None:
+    async def listed() -> list[tuple[list[int], bool]]:
+        async with opened(tmp_path, policy="scripted", assignments=['policy.replies=["yes"]']) as live:
+            for number in range(101):
+                live.begin(f"s{number}")
+            found = [await Reading(live).sessions(Caller(""), one) for one in (None, 100, 1)]
+        return [([row["number"] for row in one["sessions"]], one["more"]) for one in found]
+
+    assert asyncio.run(listed()) == [([*range(100, 0, -1)], True), ([*range(99, -1, -1)], False), ([0], False)]
 
 
 def test_an_answer_that_came_back_is_told_from_one_that_was_edited(gateway: Served) -> None:

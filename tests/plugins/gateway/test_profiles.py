@@ -68,6 +68,8 @@ def test_a_person_is_remembered_in_the_next_session_of_their_agent_and_by_their_
         f"{gateway.url}/v1/responses", json=codex, headers={"originator": "codex_cli", "session-id": "9"}
     )
 
+    gateway.ask("eves", "hello", user="eve").raise_for_status()
+    assert gateway.ask("eves", "hello again").status_code == 200, "who names nobody goes on in a session of somebody"
     names = ["claude-code-5e61f47a-09ff", "claude-code-77-88", "codex-9"]
     assert [one.headers["x-agentfw-session"] for one in (first, second, other)] == names
     sessions = [CLIENT.get(f"{gateway.url}/s/{name}").json() for name in names[1:]]
@@ -107,8 +109,13 @@ def test_a_session_of_another_user_is_not_taken_over_because_a_program_names_it(
     first = sent(gateway, claude("I live in Ghent.", account="one"))
     second = sent(gateway, claude("I live in Rome.", account="two"))
 
-    assert (first.status_code, second.status_code) == (200, 200)
+    named = claude("I live in Bonn.", account="two")
+    third = CLIENT.post(f"{gateway.url}/v1/messages?user=eve", json=named, headers={"user-agent": "claude-cli/2.1"})
+
+    assert (first.status_code, second.status_code, third.status_code) == (200, 200, 200)
     assert first.headers["x-agentfw-session"] != second.headers["x-agentfw-session"]
+    shown = CLIENT.get(f"{gateway.url}/s/{third.headers['x-agentfw-session']}").json()
+    assert shown["user"] == "eve", "who is named counts more than the program's account"
 
 
 @pytest.mark.parametrize(

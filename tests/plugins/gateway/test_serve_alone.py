@@ -284,6 +284,7 @@ def test_a_trained_model_is_told_with_its_run_and_version_and_each_answer_names_
         ((), {"OPENAI_BASE_URL": "https://your-provider.example/v1"}, "is a placeholder"),
         (("--port", "8765"), {"OPENAI_BASE_URL": "http://127.0.0.1:8765/v1"}, "is the address of this gateway itself"),
         (("--host", "0.0.0.0"), {"OPENAI_BASE_URL": "http://[::1]/v1", "AGENTFW_KEY": "secret"}, "is easy to guess"),
+        (("--host", "0.0.0.0"), {"OPENAI_BASE_URL": "http://[::1]/v1"}, "so a key is required"),
         (
             ("--remember", "model"),
             {"OPENAI_BASE_URL": "http://[::1]/v1"},

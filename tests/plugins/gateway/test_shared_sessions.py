@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import sqlite3
 import threading
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Agentfw
 from serving_gateways import said, shared_session
 from waiting import until
 
@@ -50,16 +52,25 @@ def two(anywhere: str, tmp_path: Path) -> Iterator[tuple[Served, Served]]:
 
 
 @pytest.mark.slow
-def test_any_gateway_goes_on_with_a_session(two: tuple[Served, Served], anywhere: str) -> None:
+def test_any_gateway_goes_on_with_a_session(two: tuple[Served, Served], anywhere: str, agentfw: Agentfw) -> None:
     a, b = two
 
     first = said(a.ask("tea", "one", user="ada"))
     second = said(b.ask("tea", "one", first, "two", user="ada"))
     said(a.ask("tea", "one", first, "two", second, "three", user="ada"))
     given = CLIENT.post(f"{b.url}/s/tea/feedback", json={"value": 1, "turn": 1, "user": "ada"})
+    store = SessionStore(anywhere)
+    again = store.begin("again", 1, "ada")  # the second one of this name
+    assert again is not None
+    store.give_back(again.number)
+    store.close()
+    named = a.ask("again", "one", user="ada").headers["x-agentfw-session"]
+    rated = [b.post(f"/s/{name}/feedback", {"value": 1, "user": "ada"}).status_code for name in (named, "again~3")]
+    b.post(f"/s/{named}/end", {"user": "ada"}).raise_for_status()
     ended = CLIENT.post(f"{a.url}/s/tea/end", json={"user": "ada"})
     after = b.ask("tea", "four", user="ada")
 
+    assert (named, rated) == ("again~2", [200, 410])
     assert (given.status_code, ended.status_code, after.status_code) == (200, 200, 410)
     assert ended.json()["reward"] == 1.0, "feedback that another gateway was given counts"
     episode = shared_session(anywhere, "tea")
@@ -68,9 +79,19 @@ def test_any_gateway_goes_on_with_a_session(two: tuple[Served, Served], anywhere
     written = {file.name for gateway in two for file in gateway.live.folder.path.iterdir()}
     assert written <= {"run.json", "lock", "calls.jsonl"}, "the database is the record, and nothing is written twice"
     listed = CLIENT.get(f"{b.url}/sessions", params={"user": "ada"}).json()["sessions"]
-    assert [(one["session"], one["answers"], one["reward"]) for one in listed] == [("tea", 3, 1.0)]
+    assert [(one["session"], one["answers"], one["reward"]) for one in listed[1:]] == [("tea", 3, 1.0)]
+    older = CLIENT.get(f"{b.url}/sessions", params={"user": "ada", "before": listed[1]["number"]}).json()
+    assert older == {"sessions": [], "more": False}
     assert len(CLIENT.get(f"{b.url}/s/tea", params={"user": "ada"}).json()["turns"]) == 3
-    until(lambda: "tea" in CLIENT.get(f"{b.url}/view/").text)  # any gateway shows what all have recorded
+    said(b.ask("cake", "one", user="ben"))
+
+    def shown() -> list[str]:
+        page = CLIENT.get(f"{b.url}/view/").text
+        return [name for name in ("tea", "cake") if re.search(rf"\b{name}\b", page)]
+
+    until(lambda: shown() == ["tea", "cake"])  # any gateway shows what all have recorded
+    assert agentfw("serve", "sessions", "delete", anywhere, "--user", "ada", "--yes").ok
+    until(lambda: shown() == ["cake"])  # and nothing that was deleted
 
 
 @pytest.mark.slow
@@ -96,10 +117,16 @@ def test_a_conversation_without_a_name_is_found_by_its_last_answer(two: tuple[Se
     user = "ada" * 60  # the longest that there may be, about
     first = a.ask("", "one", user=user)
     second = b.ask("", "one", said(first), "two", user=user)
+    alike = a.ask("", "one", user=user)
+    third = b.ask("", "one", said(first), "two", said(second), "three", user=user)
     stranger = b.ask("", "one", said(first), "two", user="ben")
+    name = first.headers["x-agentfw-session"]
+    a.post(f"/s/{name}/end", {"user": user}).raise_for_status()
+    after_its_end = b.ask("", "one", said(first), "two", said(second), "three", said(third), "four", user=user)
 
-    names = [answer.headers["x-agentfw-session"] for answer in (first, second, stranger)]
-    assert names[0] == names[1] != names[2]
+    answers = (first, second, third, alike, stranger, after_its_end)
+    are_its = [answer.headers["x-agentfw-session"] == name for answer in answers]
+    assert are_its == [True] * 3 + [False] * 3
 
 
 @pytest.mark.slow
@@ -128,7 +155,10 @@ def test_an_unused_session_is_ended_once_and_begins_anew_under_its_name(anywhere
         until(lambda: listed(a))
         ended = listed(a)
         again = said(b.ask("tea", "two"))
+        read = a.request("GET", "/s/tea~2").json()["messages"]
+        said(a.ask("tea", "three"))
 
+    assert [one["content"] for one in read] == ["two"]
     assert [(one["session"], one["finish"]) for one in ended] == [("tea", "idle")]
     assert again["content"] == "You said: two"
 
@@ -184,16 +214,25 @@ def listed(gateway: Served) -> list[dict[str, Any]]:
     return [one for one in found if one["reward"] is not None]
 
 
-def test_news_that_are_said_again_after_a_broken_connection_are_there_once(anywhere: str) -> None:
-    store = SessionStore(anywhere)
+def test_what_is_said_again_or_late_to_the_store_changes_nothing(anywhere: str) -> None:
+    store, other = SessionStore(anywhere), SessionStore(anywhere)
     tea = store.begin("tea", 0, "ada")
     assert tea is not None
 
     for _ in range(2):
         store.append(tea.number, 0, {"n": 1}, user="ada", first="tea")
+    heard = [store.heard([(tea.number, *versions)]) for versions in ((2, 1), (1, 0), (2, 1), (1, 0))]
 
     assert store.records(tea.number) == [{"n": 1}]
-    store.close()
+    assert heard == [[False], [True], [True], [False]], "in order, and never back"
+    assert store.heard_of(tea.number) == 2
+    assert other.take_unused(0.0) is None, "it is being answered"
+    store.append(tea.number, 1, {}, user="ada", first="tea", finish="ended")
+    store.close()  # before it was scored
+    ended = other.take_unused(1000.0)
+    assert ended is not None
+    assert (ended.number, ended.finish) == (tea.number, "ended"), "somebody has to score it"
+    other.close()
 
 
 def test_the_file_is_private_and_other_databases_are_refused(tmp_path: Path) -> None:

@@ -14,6 +14,10 @@ import pytest
 from chat_server import completion, tool_call
 from viewed_pages import viewed
 
+from agentfw_plugins.gateway.keys import KeyFile
+from agentfw_plugins.gateway.live import Limits
+from agentfw_plugins.view.waterfall import spans_file
+
 from .conftest import CLIENT
 from .upstream import Passing, passing
 
@@ -109,6 +113,20 @@ def test_a_trace_belongs_to_the_session_that_one_of_its_spans_names(gateway: Pas
     assert [row[::2] for row in tree(page)][:3] == [(0, "span"), (1, "span"), (2, "model call")]
     assert MARKUP not in page
     assert "&lt;script&gt;window.taken=1" in page
+
+
+def test_spans_stay_with_the_key_and_the_address_that_they_came_by(tmp_path: Path, keys: KeyFile) -> None:
+    ana = {"authorization": f"Bearer {keys.add('ana')}"}
+    named = [{"key": "session.id", "value": {"stringValue": "tea"}}]
+    span = {"traceId": "a" * 32, "spanId": "1" * 16, "attributes": named}
+    with passing(tmp_path / "runs", completion("fine"), limits=Limits(key_file=keys.path)) as gateway:
+        for path in ("", "/s/cake"):
+            sent = {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}
+            CLIENT.post(f"{gateway.url}{path}/v1/traces", json=sent, headers=ana).raise_for_status()
+
+    names = ("ana:tea", "ana:cake", "tea", "cake")
+    kept = [spans_file(gateway.live.folder.path, name).exists() for name in names]
+    assert kept == [True, True, False, False]
 
 
 @pytest.mark.parametrize(

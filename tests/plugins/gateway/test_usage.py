@@ -64,7 +64,7 @@ def spent(gateway: Served, by: str = "model", **more: str) -> dict[str, Any]:
     return found
 
 
-def test_each_protocol_is_counted_as_its_provider_counts(front: Front, provider: Provider) -> None:
+def test_each_protocol_is_counted_as_its_provider_counts(front: Front, provider: Provider, agentfw: Agentfw) -> None:
     gateway = front(price_list="anthropic")
     messages: Any = [{"role": "user", "content": "Fine?"}]
     own = gateway.openai()
@@ -89,6 +89,7 @@ def test_each_protocol_is_counted_as_its_provider_counts(front: Front, provider:
     assert paid["written"] == sum(one.written + one.written_long for one in bill)
     assert paid["money"] == pytest.approx(float(sum((one.money for one in bill), Decimal())))
     assert (rows["gpt-5"]["requests"], rows["gpt-5"]["unpriced"]) == (4, 4)  # on no list of this provider
+    assert "?" in agentfw("serve", "usage").out.split(), "what has no known price isn't free"
 
 
 def test_it_is_told_by_user_key_session_and_day_on_the_command_line_and_in_the_metrics(
@@ -112,7 +113,9 @@ def test_it_is_told_by_user_key_session_and_day_on_the_command_line_and_in_the_m
     assert {row["name"] for row in by_session["rows"]} == {"tea", "trip"}
     assert by_user["total"]["money"] == pytest.approx(3 * PRICE)
     assert {"ada", "bob", "total", "0.0099"} <= set(table.out.split())
-    assert 'agentfw_model_tokens_total{kind="prompt",model="gpt-5"} 4200.0' in figures
+    for kind, tokens in (("prompt", 4200), ("cached", 1200), ("sampled", 600)):
+        assert f'agentfw_model_tokens_total{{kind="{kind}",model="gpt-5"}} {tokens}.0' in figures
+        assert f'agentfw_tokens_total{{kind="{kind}"}} {tokens}.0' in figures
     assert float(figures.partition('agentfw_cost_total{model="gpt-5"} ')[2].split()[0]) == pytest.approx(3 * PRICE)
     assert not {"ada", "bob", "tea", "trip"} & set(figures.replace('"', " ").split())
     assert spent(gateway, "user", user="bob")["total"]["requests"] == 1
@@ -171,7 +174,7 @@ def test_who_has_spent_their_budget_is_refused_by_name_and_others_are_not(front:
         say(gateway, "guest", session="guests")
     say(gateway, "bob", session="bobs")
 
-    assert refused.value.status_code == 429
+    assert (refused.value.status_code, refused.value.response.headers["x-should-retry"]) == (429, "false")
     assert "the budget of user ada for this day (UTC) is spent: 0.0066 of 0.005 money" in refused.value.message
     assert "hook.budget.day.user_money" in refused.value.message
     assert "the budget of user guest is spent: 0 of 0 tokens" in never.value.message
@@ -234,6 +237,7 @@ def test_a_key_is_shown_what_was_spent_with_it_alone(front: Front, provider: Pro
     gateway = front("keys.ada.day_tokens=1", limits=Limits(keys=("the-operators",), key_file=keys.path))
     say(gateway, key=ada)
     say(gateway, key=bob)
+    gateway.openai(key=bob).embeddings.create(model="gpt-5", input="tea")
     with pytest.raises(openai.RateLimitError, match="the budget of key ada for this day"):
         say(gateway, key=ada)
 
@@ -243,6 +247,6 @@ def test_a_key_is_shown_what_was_spent_with_it_alone(front: Front, provider: Pro
         return {row["name"]: row["requests"] for row in found.json()["rows"]}
 
     assert told(ada) == {"ada": 1}
-    assert told("the-operators") == {"ada": 1, "bob": 1}
+    assert told("the-operators") == {"ada": 1, "bob": 2}
     assert CLIENT.get(f"{gateway.url}/usage").status_code == 401
     assert CLIENT.get(f"{gateway.url}/usage?by=nobody", headers={"authorization": f"Bearer {ada}"}).status_code == 400

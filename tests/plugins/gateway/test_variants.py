@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,12 @@ from command_line import Agentfw
 from starlette.testclient import TestClient
 from waiting import until
 
-from agentfw import Host
+from agentfw import Episode, Host, Task
+from agentfw.episode import Event
 from agentfw.errors import UsageError
 from agentfw.runs import read_sessions
+from agentfw_plugins.gateway.live import opened
+from agentfw_plugins.gateway.reading import Reading
 from agentfw_plugins.gateway.variants import (
     CONTROL,
     Comparison,
@@ -24,6 +29,7 @@ from agentfw_plugins.gateway.variants import (
     Variant,
     VariantFile,
     decisions,
+    rated_sessions,
     read_variants,
     results,
 )
@@ -57,6 +63,88 @@ def test_a_user_keeps_the_variant_and_the_shares_are_kept() -> None:
     assert given == [comparison.of(f"user{number}", "").name for number in range(2000)]
     assert 0.2 < given.count("big") / 2000 < 0.3
     assert given.count(CONTROL) + given.count("big") == 2000
+    another = Comparison(comparison.variants, began=2.0)
+    assert given != [another.of(f"user{number}", "").name for number in range(2000)], "who got it once isn't always it"
+    assert given != [comparison.of(f"user{number}", "shop:").name for number in range(2000)]
+
+
+def noted(session: str, user: str, notes: list[tuple[float, str]], *values: tuple[Any, Any], **more: Any) -> Episode:
+    """A session with the variants that it got, and what was said of its answers."""
+    events = [Event(0, "session", "variant", {"began": began, "variant": name}) for began, name in notes]
+    given = ({"turn": turn, "value": value, **more} for turn, value in values)
+    events += [Event(0, "observation", "feedback", about) for about in given]
+    return Episode(Task(0, 7, user=user, query=session), events=events)
+
+
+def test_a_session_counts_by_the_mean_of_its_newest_ratings_for_the_comparison_that_it_is_in() -> None:
+    notes = [(1.0, "terse"), (2.0, CONTROL)]
+    episodes = [
+        noted("shop:tea", "ada", notes, (0, -1.0), (0, 1.0), (1, -1.0)),
+        noted("one", "", notes, (None, 1.0)),
+        noted("two", "", notes, (None, 1.0)),
+        noted("unrated", "ada", notes),
+        noted("starred", "ada", notes, (0, 2), (1, 4), metric="stars"),
+    ]
+
+    found = list(rated_sessions(episodes, Comparison([], began=2.0, per_team=True)))
+
+    assert [one[::2] for one in found] == [("shop", CONTROL), ("", CONTROL), ("", CONTROL)]
+    assert [one.value for one in found] == [0.5, 1.0, 1.0]
+    assert len({one.user for one in found}) == 3, "nobody is as many users as there are sessions"
+    assert list(rated_sessions(episodes, Comparison([], began=1.0))) == []
+    assert [one.value for one in rated_sessions(episodes, Comparison([], "stars", began=2.0))] == [3.0]
+    assert [one.value for one in rated_sessions(episodes, Comparison([], "stars>=4", began=2.0))] == [0.5]
+
+
+@pytest.mark.slow
+def test_what_is_begun_while_a_gateway_looks_at_the_last_comparison_stays(tmp_path: Path) -> None:
+    file, looked = VariantFile(tmp_path / "variants.json"), threading.Event()
+    first, second = (Comparison([Variant()], sessions=1, began=began) for began in (1.0, 2.0))
+    file.write(first)
+
+    class Slow(Reading):
+        def rated(self, since: float) -> list[Episode]:
+            file.write(second)
+            looked.set()
+            return [noted("tea", "ada", [(1.0, CONTROL)], (0, 1.0))]  # by which the first one is decided
+
+    async def look() -> None:
+        reading = Slow(opened(tmp_path, policy="scripted", assignments=['policy.replies=["yes"]']))
+        deciding = asyncio.create_task(reading.decide(file))
+        await asyncio.to_thread(looked.wait)
+        await asyncio.wait([deciding], timeout=0.3)
+        deciding.cancel()
+
+    asyncio.run(look())
+    assert file.read() == second
+
+
+def test_nobodys_conversations_have_each_their_variant_and_the_next_comparison_is_noted_once(
+    serve: Serve, tmp_path: Path
+) -> None:
+    gateway, file = serve(), VariantFile(tmp_path / "runs" / "variants.json")
+    variants = [Variant(weight=0.5), Variant("terse", 0.5, prompt="Be terse.")]
+    file.write(Comparison(variants, began=1.0))
+    found = {ask(gateway, "", said=f"Tea {number}?").headers["x-agentfw-variant"] for number in range(12)}
+    for began in (1.0, 1.0, 2.0, 2.0):
+        file.write(Comparison(variants, began=began))
+        ask(gateway, "ada", "tea")
+
+    assert found == {CONTROL, "terse"}
+    assert [one.data["began"] for one in gateway.episode().events if one.name == "variant"] == [1.0, 2.0]
+
+
+def test_who_answers_instead_of_another_has_the_prompt_and_is_not_asked_by_its_name(tmp_path: Path) -> None:
+    VariantFile(tmp_path / "runs" / "variants.json").write(Comparison([Variant("terse", 1.0, prompt="Be terse.")]))
+    away = ("model.big.base_url=http://127.0.0.1:9/v1", "policy.model=")
+    more: dict[str, Any] = {"models": ("big=openai",), "fallbacks": ("big=agentfw",), "assignments": away}
+    with passing(tmp_path / "runs", completion("fine"), **more) as gateway:
+        url = f"{gateway.session('tea')}/chat/completions"
+        CLIENT.post(url, json=body("Which tea?", model="big")).raise_for_status()
+
+    [asked] = gateway.asked
+    assert asked["messages"][0]["content"] == "Be terse."
+    assert asked.get("model") != "big", "its server has no such model"
 
 
 @pytest.mark.parametrize(
@@ -127,6 +215,12 @@ def test_a_difference_is_clear_if_many_users_have_it() -> None:
     assert better.difference > 0.2
     assert [one.clear for one in (same, early, few)] == [False] * 3
     assert early.needed > 8
+    [_, unanimous] = results(rated(300, {CONTROL: 0.0, "terse": 1.0}), comparison)
+    assert unanimous.clear
+    [_, chatty] = results([one for one in rated(30, differ, users=8) for _ in range(10)], comparison)
+    assert not chatty.clear, "who says it ten times is still one user"
+    [_, of_three, _] = results(rated(300, differ), Comparison(read_variants(["terse:model=x", "big:model=y"])))
+    assert of_three.needed > better.needed
 
 
 def test_what_is_clear_ends_the_comparison_for_its_team_alone() -> None:
@@ -139,6 +233,7 @@ def test_what_is_clear_ends_the_comparison_for_its_team_alone() -> None:
     comparison.decided |= decided
 
     assert decided == {"here": "terse", "worse": CONTROL}
+    assert decisions(results([*here, *there, *worse], comparison), comparison) == {}, "what is decided stays"
     assert comparison.of("anybody", "here:").name == "terse"
     assert {comparison.of(f"u{number}", "there:").name for number in range(50)} == {CONTROL, "terse"}
 
@@ -149,6 +244,24 @@ def test_a_planned_comparison_without_a_clear_difference_goes_back_to_the_contro
 
     assert decisions(results(alike, comparison), comparison) == {"": CONTROL}
     assert decisions(results(alike[:-1], comparison), comparison) == {}
+
+
+def test_who_ends_a_comparison_ends_it_for_all_teams(agentfw: Agentfw, tmp_path: Path) -> None:
+    file = VariantFile(tmp_path / "runs" / "variants.json")
+    file.write(Comparison(read_variants(["terse:model=x"]), per_team=True))
+
+    assert agentfw("serve", "variants", "end", "--serve", "terse").ok
+
+    assert (ended := file.read()) is not None
+    assert {ended.of(f"u{number}", "shop:").name for number in range(20)} == {"terse"}
+
+
+def test_the_best_of_several_better_variants_wins() -> None:
+    comparison = Comparison(read_variants(["good:model=x", "best:model=y"]))
+    found = results(rated(900, {CONTROL: 0.1, "good": 0.6, "best": 0.95}, users=90), comparison)
+
+    assert [one.clear for one in found[1:]] == [True, True]
+    assert decisions(found, comparison) == {"": "best"}
 
 
 def test_a_comparison_is_begun_seen_and_ended_by_command_and_stops_by_itself(
@@ -221,7 +334,11 @@ def test_what_cant_be_asked_again_is_refused(tmp_path: Path, agentfw: Agentfw) -
         forgets = agentfw("serve", "replay", run, "--variant", "forgets:memory=off")
         version = agentfw("serve", "replay", run, "--variant", "newer:version=v9")
         nobody = agentfw("serve", "replay", run, "--variant", "small:model=small", "--user", "eve")
+        CLIENT.post(f"{gateway.session('later')}/chat/completions", json=body("And later?")).raise_for_status()
+        newest = agentfw("serve", "replay", run, "--limit", "1", "--json").json
 
+    assert newest["sessions"] == 1
+    assert "And later?" in json.dumps(gateway.asked[-1])
     assert (forgets.code, version.code, nobody.code) == (2, 2, 2)
     assert "memory can't be left out" in forgets.err
     assert "no version v9" in version.err

@@ -110,6 +110,7 @@ def test_a_chat_takes_the_next_line_for_the_answer(
 def test_a_gateway_asks_before_it_passes_a_call_on_and_nobody_but_its_user(tmp_path: Path) -> None:
     keys = KeyFile(tmp_path / "keys.json")
     ada, eve = ({"authorization": f"Bearer {keys.add(name)}"} for name in ("ada", "eve"))
+    shop = {"authorization": f"Bearer {keys.add('shop', user=None)}"}  # of which nobody's conversation is
     sending = completion(None, message={"tool_calls": [tool_call("send_mail", to="ada", text="hello")]})
     function = {"name": "send_mail", "parameters": {"type": "object", "properties": {}}}
     body = {
@@ -123,19 +124,19 @@ def test_a_gateway_asks_before_it_passes_a_call_on_and_nobody_but_its_user(tmp_p
     of_eve = list[dict[str, Any]]()
     with passing(tmp_path / "runs", *script, **asking) as gateway, ThreadPoolExecutor(1) as programs:
 
-        def questions(of: dict[str, str] = ada) -> list[dict[str, Any]]:
+        def questions(of: dict[str, str]) -> list[dict[str, Any]]:
             found: list[dict[str, Any]] = CLIENT.get(f"{gateway.url}/questions", headers=of).json()["questions"]
             return found
 
-        for session, allow in (("one", False), ("two", True)):
+        for session, allow, key in (("one", False, ada), ("two", True, shop)):
             url = f"{gateway.session(session)}/chat/completions"
-            program = programs.submit(CLIENT.post, url, json=body, headers=ada)
-            until(questions)
-            [question] = questions()
+            program = programs.submit(CLIENT.post, url, json=body, headers=key)
+            [question] = until(lambda: questions(key))  # noqa: B023
             assert "call send_mail with" in question["text"]
             of_eve += questions(eve)
             answer = f"{gateway.url}/questions/{question['number']}"
-            CLIENT.post(answer, json={"allow": allow}, headers=ada).raise_for_status()
+            assert CLIENT.post(answer, json={"allow": not allow}, headers=eve).status_code == 404
+            CLIENT.post(answer, json={"allow": allow}, headers=key).raise_for_status()
             replies.append(program.result(120).json()["choices"][0]["message"])
 
     refused, allowed = replies

@@ -44,8 +44,7 @@ class Learning:
         self.live, self.tell, self.file = live, tell, file
         self.spec: Path | None = None
         self._wished: Wished | None = None
-        self.waiting, self._tries, self._enough, self._judged = 0, 0, 0, 0
-        self._untold = 0
+        self.waiting, self._untold, self._tries, self._enough, self._judged = 0, 0, 0, 0, 0
         self._leads, self._asked = False, -math.inf
         self.trainer: asyncio.subprocess.Process | None = None
 

@@ -247,7 +247,6 @@ def digests_of(messages: Sequence[Message]) -> list[bytes]:
     digest, found = blake2b(digest_size=16), list[bytes]()
     for message in messages:
         calls = [[call.id, call.name, dict(call.arguments)] for call in message.calls]
-        row = json.dumps([message.role, message.content, calls, message.answers], sort_keys=True)
-        digest.update(row.encode())
+        digest.update(json.dumps([message.role, message.content, calls, message.answers], sort_keys=True).encode())
         found.append(digest.copy().digest())
     return found

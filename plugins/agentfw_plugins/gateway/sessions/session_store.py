@@ -16,7 +16,7 @@ import json
 import os
 import secrets
 import socket
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import reduce
@@ -230,8 +230,9 @@ class SessionStore:
             return _shared(connection.execute(taken.returning(SESSIONS)).one(), is_taken=True)
 
     def session_of(self, digests: Sequence[str]) -> str:
-        """The name of the session that the last of these conversations goes on in. Empty if there is none."""
-        asked = select(ANSWERS.c.digest, ANSWERS.c.first).where(ANSWERS.c.digest.in_(digests))
+        """The name of the session in progress that the last of these conversations goes on in, or nothing."""
+        goes_on = select(SESSIONS).where(SESSIONS.c.first == ANSWERS.c.first, SESSIONS.c.finish == "").exists()
+        asked = select(ANSWERS.c.digest, ANSWERS.c.first).where(ANSWERS.c.digest.in_(digests), goes_on)
         found = {row.digest: str(row.first) for row in self.database.rows(asked)}
         return next((found[digest] for digest in reversed(digests) if digest in found), "")
 
@@ -316,6 +317,11 @@ class SessionJournal:
                 asked = select(NEWS).where(NEWS.c.session == number, NEWS.c.version > known.get(number, 0))
                 for row in connection.execute(asked.order_by(NEWS.c.version)).all():
                     yield row.session, row.version, row.record
+
+    def gone(self, known: Collection[int]) -> set[int]:
+        """Which of these sessions were deleted."""
+        there = select(SESSIONS.c.number).where(SESSIONS.c.number >= min(known, default=0))
+        return {*known} - {row.number for row in self.database.rows(there)}
 
     def rated_so_far(self) -> int:
         asked = select(func.count() + func.coalesce(func.sum(SESSIONS.c.rated), 0)).where(SESSIONS.c.rated > 0)

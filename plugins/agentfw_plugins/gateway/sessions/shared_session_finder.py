@@ -109,8 +109,8 @@ class SharedSessionFinder(LiveSessionFinder):
         return await self._ask(self.store.session_of, answers) if answers else ""
 
     async def _lead(self, caller: Caller, name: str, *, begins: bool) -> Session:
-        first = caller.space + name
-        held = self._held.setdefault(first, _Held())
+        full = caller.space + name
+        held = self._held.setdefault(first := full.partition("~")[0], _Held())
         held.requests += 1
         try:
             async with held.lock:
@@ -119,18 +119,19 @@ class SharedSessionFinder(LiveSessionFinder):
                 session = next((one for one in live if one.episode.task.index == held.number), None)
                 if session is None:
                     session = await self._take(held, caller, name, begins=begins)
+            if "~" in name and not begins and session.name != full:
+                raise BadRequest("this session has ended", 410, code="session_ended")
             return self._of(caller, session)
         except BaseException:
             await self._let_go(first, held)
             raise
 
     async def _take(self, held: _Held, caller: Caller, name: str, *, begins: bool) -> Session:
-        until, first = time.monotonic() + self.patience, caller.space + name
+        until, first = time.monotonic() + self.patience, (caller.space + name).partition("~")[0]
         while True:
             found = await self._ask(self.store.take, first)
             again = 0
             if found is not None and found.finish:
-                caller.check(found.user)
                 self._check_again(caller, found.finish, found.user, begins=begins)
                 again, found = found.again + 1, None
             elif found is None:
@@ -410,7 +411,7 @@ class SharedReading(Reading):
         if caller.key is not None and not caller.user:  # one that names nobody sees those of nobody
             wanted.append(SESSIONS.c.user == "")
         found = await asyncio.to_thread(self.journal.newest, wanted, PAGE + 1)
-        rows = [listed(episode, reward) for episode, reward in found[:PAGE]]
+        rows = (listed(*one) for one in found[:PAGE])
         shown = [{**row, "session": row["session"].removeprefix(caller.space)} for row in rows]
         return {"sessions": shown, "more": len(found) > PAGE}
 
@@ -440,10 +441,14 @@ class SharedIndex(Index):
         super().__init__(Path(self._copy.name))
 
     def refresh(self) -> None:
-        folder = self.root / self._run.name
-        folder.mkdir(exist_ok=True)
-        shutil.copy2(self._run / "run.json", folder)
-        with contextlib.suppress(UnreachableError), (folder / "turns.jsonl").open("ab") as turns:
+        copy = self.root / self._run.name / "turns.jsonl"
+        copy.parent.mkdir(exist_ok=True)
+        shutil.copy2(self._run / "run.json", copy.parent)
+        with contextlib.suppress(UnreachableError), copy.open("ab") as turns:
+            if self._journal.gone(self._copied):
+                turns.truncate(0)  # from which the index sees that all is to be read again
+                self._copied.clear()
+                super().refresh()
             for number, version, news in self._journal.news(self._copied, _VIEWED):
                 turns.write(encoded(news))
                 self._copied[number] = version
