@@ -9,12 +9,11 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import shutil
 import tempfile
 import time
 from collections import Counter
 from contextlib import closing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +102,7 @@ def _withdraw(user: str, file: VersionFile) -> list[str]:
     with file.change() as state:
         learned = {name for one in state.versions for name in one.sessions if name in names or one.user == user}
         withdrawn = state.remove(Removal(user, until=time.time()), learned)
-        gone = [replace(one) for one in withdrawn]
+        gone = {one.number: one.name for one in withdrawn}
         state.tried.pop(user, None)
         state.said = "somebody was forgotten"  # what was said before may name them
         for one in withdrawn:
@@ -111,10 +110,9 @@ def _withdraw(user: str, file: VersionFile) -> list[str]:
         for one in state.versions:
             if one.user == user:  # whose it was is forgotten, and no other version gets its number
                 one.user, one.sessions, one.why = "", [], ""
-    file.drop(one.number for one in gone)
-    file.delete(gone)
-    shutil.rmtree(file.folder / "training", ignore_errors=True)  # what a killed trainer left
-    return [one.name for one in gone]
+    file.drop(gone)
+    file.clear(state)
+    return [*gone.values()]
 
 
 def _out_of_database(user: str, shared: str, folder: Path, told: Forgotten) -> None:
@@ -145,11 +143,13 @@ def _rewrite(user: str, folder: Path) -> int:
         return 0
 
     def is_theirs(line: dict[str, Any]) -> bool:
-        episode = Task(**line["task"]).id if "task" in line else str(line.get("episode", ""))
+        # The task of a whole episode has its fields. A metric's is a text, beside the episode's id.
+        episode = line["episode"] if "episode" in line else Task(**line["task"]).id if "task" in line else ""
         heard = str(line.get("heard", "")).split("/")
         return episode in own or user in (line.get("user"), line.get("forgotten")) or not own.isdisjoint(heard)
 
-    for name in ("annotations", "findings", "turns", "episodes", "metrics", "failed"):
+    # A metric without its episode would be damage. The turns, by which sessions are found, come last.
+    for name in ("annotations", "findings", "metrics", "failed", "episodes"):
         drop_records(folder / f"{name}.jsonl", is_theirs)
     # No other session may get the number of one that is gone.
     drop_records(folder / "heard.jsonl", is_theirs, [{"forgotten": "", "session": last, "at": time.time()}])
@@ -160,6 +160,7 @@ def _rewrite(user: str, folder: Path) -> int:
             file_of_answer.unlink()
     for report in ("report.html", "summary.json"):
         (folder / report).unlink(missing_ok=True)
+    drop_records(folder / "turns.jsonl", is_theirs)
     return len(own)
 
 

@@ -60,6 +60,7 @@ def test_a_person_is_deleted_from_record_memory_and_versions_and_copies_are_told
         gateway.ask("last", "Hello.", user="eve").raise_for_status()
         assert gateway.remembered("ada")
         folder, first = gateway.live.folder.path, gateway.episode("s1").id
+        gateway.post("/s/s1/end").raise_for_status()
         refused = agentfw("serve", "forget", "ada", "--runs", str(runs), "--yes")
         gateway.stop(keeps_sessions=True)
     annotate(folder, Target("", first, 0, "ada"), "correction", "The cat is Zorro.")
@@ -67,6 +68,7 @@ def test_a_person_is_deleted_from_record_memory_and_versions_and_copies_are_told
     spans_file(folder, "s1").write_text('{"spans": [{"name": "about Zorro"}]}\n')
     (folder / "turns.jsonl.torn").write_text("what Zorro")
     adapter = learned(VersionFile(folder), ["s3"])
+    (unnamed := adapter.parents[1] / "2").mkdir()  # as a kill leaves it, of a version that is withdrawn
     copy = agentfw("run", "guessing", "--policy", "hashing", "--episodes", "1", "--runs", str(runs), "--json").json
     turns = (folder / "turns.jsonl").read_text()
     (Path(copy["folder"]) / "turns.jsonl").write_text("")
@@ -75,16 +77,20 @@ def test_a_person_is_deleted_from_record_memory_and_versions_and_copies_are_told
 
     unsure = agentfw("serve", "forget", "ada", "--runs", str(runs))
     agentfw("serve", "forget", "eve", "--runs", str(runs), "--run", folder.name, "--yes")
+    (in_the_way := folder / "episodes.jsonl.part").mkdir()
+    broken_off = agentfw("serve", "forget", "ada", "--runs", str(runs), "--run", folder.name, "--yes", "--json")
+    in_the_way.rmdir()
     done = agentfw("serve", "forget", "ada", "--runs", str(runs), "--run", folder.name, "--yes", "--json")
 
     assert (refused.code, "in use" in refused.err) == (1, True)
     assert (unsure.code, "--yes" in unsure.err) == (2, True)
-    assert done.code == 0, done.err
-    assert (done.json["sessions"], done.json["withdrawn"]) == (2, ["v1"])
+    assert (broken_off.code, broken_off.json["withdrawn"]) == (1, ["v1"])
+    assert "can't write" in broken_off.json["undone"][0]
+    assert (done.code, done.json["sessions"]) == (0, 2), "it goes on where it was broken off"
     assert any(copy["folder"] in each for each in done.json["left"])
     assert any("backups" in each for each in done.json["left"])
     assert [path for path in holding(tmp_path, "Zorro") if copy["folder"] not in str(path)] == []
-    assert not adapter.exists()
+    assert [one for one in (adapter, unnamed) if one.exists()] == []
     with served(runs, resume=folder.name) as gateway:
         assert gateway.remembered("ada") == []
         assert gateway.remembered("bob"), "others keep theirs"
