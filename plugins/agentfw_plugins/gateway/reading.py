@@ -92,14 +92,15 @@ class Reading:
             with suppress(StorageError):  # what can't be read or written now may be at the next look
                 if (comparison := file.read()) is None:
                     continue
-                news = (comparison.began, await asyncio.to_thread(self.rated_so_far))
+                news = (comparison, await asyncio.to_thread(self.rated_so_far))
                 if news != seen:
                     await asyncio.to_thread(self._decide, file, comparison)
                     seen = news
 
     def _decide(self, file: VariantFile, comparison: Comparison) -> None:
         rated = list(rated_sessions(self.rated(comparison.began), comparison))
-        if decided := decisions(results(rated, comparison), comparison):
+        decided = decisions(results(rated, comparison), comparison)
+        if decided and file.read() == comparison:  # else somebody has begun or ended one meanwhile
             comparison.decided |= decided
             file.write(comparison)
 

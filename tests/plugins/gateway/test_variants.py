@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -154,14 +155,29 @@ def test_a_planned_comparison_without_a_clear_difference_goes_back_to_the_contro
 def test_a_comparison_is_begun_seen_and_ended_by_command_and_stops_by_itself(
     serve: Serve, agentfw: Agentfw, tmp_path: Path
 ) -> None:
-    gateway = serve()
+    gateway, slow = serve(), tmp_path / "runs" / "0" / "turns.jsonl"
     (tmp_path / "terse.md").write_text("Be terse.\n")
-    begun = agentfw("serve", "variants", "start", "--variant", "terse:prompt=terse.md", "--sessions", "40")
-    liked: dict[str, Any] = {"terse": True, CONTROL: False}
-    for number in range(30):
-        answer = ask(gateway, f"u{number}", f"s{number}")
-        value = liked[answer.headers["x-agentfw-variant"]]
-        CLIENT.post(f"{gateway.url}/feedback", json={"session": f"s{number}", "value": value}).raise_for_status()
+
+    def begin(name: str) -> str:
+        return agentfw("serve", "variants", "start", "--variant", f"{name}:prompt=terse.md", "--sessions", "40").out
+
+    def rate() -> None:
+        for number in range(30):
+            answer = ask(gateway, f"u{number}")
+            about = {"session": answer.headers["x-agentfw-session"]}
+            value = answer.headers["x-agentfw-variant"] != CONTROL
+            CLIENT.post(f"{gateway.url}/feedback", json={**about, "value": value}).raise_for_status()
+
+    begin("brief")
+    slow.parent.mkdir()
+    os.mkfifo(slow)  # a record that the gateway is slow to read
+    try:
+        rate()
+    finally:
+        with slow.open("wb"):  # as soon as it reads
+            begun = begin("terse")
+            slow.unlink()
+    rate()
 
     def decided() -> Any:
         return found if (found := agentfw("serve", "variants", "--json").json)["decided"] else None
@@ -171,7 +187,7 @@ def test_a_comparison_is_begun_seen_and_ended_by_command_and_stops_by_itself(
     after = {ask(gateway, f"v{number}").headers["x-agentfw-variant"] for number in range(5)}
     ended = agentfw("serve", "variants", "end", "--serve", CONTROL)
 
-    assert "control 50%, terse 50%" in begun.out
+    assert "control 50%, terse 50%" in begun
     assert shown["decided"] == {"": "terse"}
     assert "all users get terse now" in table.out
     assert after == {"terse"}
