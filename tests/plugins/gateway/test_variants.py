@@ -221,6 +221,8 @@ def test_questions_are_asked_again_with_the_recorded_conversation(tmp_path: Path
     [episode] = read_sessions(Path(told.json["folder"]))
     assert (episode.task.query, episode.task.user) == ("tea", "ada")
     assert [turn.text for turn in episode.turns] == ["Green.", "Four."]
+    spent = agentfw("serve", "usage", "--by", "user", "--json").json["rows"]
+    assert {row["name"]: row["requests"] for row in spent} == {"ada": 2, "": 2}, "ada didn't ask again"
     index = Index(tmp_path / "runs")
     index.refresh()
     with TestClient(Viewer(index, Host.load()).app, base_url="http://127.0.0.1") as view:
