@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from command_line import Agentfw
 
+from agentfw.episode import Usage
 from agentfw_plugins.gateway.learning.version_file import SERVED, Version, VersionFile
 from agentfw_plugins.gateway.live import Limits
+from agentfw_plugins.hooks.ledger import Account, Ledger
 from agentfw_plugins.view.annotations import Target, annotate
 from agentfw_plugins.view.waterfall import spans_file
 
@@ -126,6 +128,10 @@ def test_a_person_is_deleted_from_what_gateways_share(
         state.versions.append(version)
         state.served = 1
 
+    ledger, used = Ledger(anywhere), Usage(prompt=1, cached=0, sampled=1)
+    for user, session in (("ada", "s1"), ("ada", "s3"), ("", ""), ("bob", "s2")):
+        ledger.add(Account(user, user, session), "p", used, counted=True)
+
     alone = agentfw("serve", "forget", "ada", "--sessions", anywhere, "--yes")
     done = agentfw("serve", "forget", "ada", "--sessions", anywhere, "--spec", str(file), "--yes", "--json")
 
@@ -133,6 +139,8 @@ def test_a_person_is_deleted_from_what_gateways_share(
     assert done.code == 0, done.err
     assert (done.json["sessions"], done.json["withdrawn"]) == (1, ["v1"])
     assert shared_versions.read().served == 0
+    spent = [{row.name: row.requests for row in ledger.report(by)} for by in ("user", "key", "session")]
+    assert spent == [{"": 3, "bob": 1}, {"": 3, "bob": 1}, {"": 3, "s2": 1}], "the sums stay"
     with served(tmp_path / "c", limits, spec=file) as c:
         assert c.remembered("ada") == []
         assert c.remembered("bob")

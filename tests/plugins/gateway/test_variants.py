@@ -156,28 +156,25 @@ def test_a_comparison_is_begun_seen_and_ended_by_command_and_stops_by_itself(
     serve: Serve, agentfw: Agentfw, tmp_path: Path
 ) -> None:
     gateway, slow = serve(), tmp_path / "runs" / "0" / "turns.jsonl"
+    start = ("serve", "variants", "start", "--sessions", "40", "--variant")
     (tmp_path / "terse.md").write_text("Be terse.\n")
 
-    def begin(name: str) -> str:
-        return agentfw("serve", "variants", "start", "--variant", f"{name}:prompt=terse.md", "--sessions", "40").out
-
-    def rate() -> None:
+    def rate(name: str) -> None:
         for number in range(30):
-            answer = ask(gateway, f"u{number}")
-            about = {"session": answer.headers["x-agentfw-session"]}
-            value = answer.headers["x-agentfw-variant"] != CONTROL
-            CLIENT.post(f"{gateway.url}/feedback", json={**about, "value": value}).raise_for_status()
+            answer = ask(gateway, f"u{number}", f"{name}{number}")
+            rating = {"session": f"{name}{number}", "value": answer.headers["x-agentfw-variant"] != CONTROL}
+            CLIENT.post(f"{gateway.url}/feedback", json=rating).raise_for_status()
 
-    begin("brief")
+    agentfw(*start, "brief:prompt=terse.md")
     slow.parent.mkdir()
     os.mkfifo(slow)  # a record that the gateway is slow to read
     try:
-        rate()
+        rate("early")
     finally:
         with slow.open("wb"):  # as soon as it reads
-            begun = begin("terse")
+            begun = agentfw(*start, "terse:prompt=terse.md")
             slow.unlink()
-    rate()
+    rate("s")
 
     def decided() -> Any:
         return found if (found := agentfw("serve", "variants", "--json").json)["decided"] else None
@@ -187,7 +184,7 @@ def test_a_comparison_is_begun_seen_and_ended_by_command_and_stops_by_itself(
     after = {ask(gateway, f"v{number}").headers["x-agentfw-variant"] for number in range(5)}
     ended = agentfw("serve", "variants", "end", "--serve", CONTROL)
 
-    assert "control 50%, terse 50%" in begun
+    assert "control 50%, terse 50%" in begun.out
     assert shown["decided"] == {"": "terse"}
     assert "all users get terse now" in table.out
     assert after == {"terse"}
