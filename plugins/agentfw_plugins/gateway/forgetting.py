@@ -9,12 +9,11 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import shutil
 import tempfile
 import time
 from collections import Counter
 from contextlib import closing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from agentfw.runs import LiveRun, drop_records, find_run, list_runs, read_journa
 from ..command_options import confirm, gateway_options, show, yes_option
 from .learning import versions_at
 from .learning.version_file import Removal, VersionFile
+from .usage import ledger_of
 
 
 @dataclass
@@ -64,7 +64,7 @@ def forget(user: str, run: str | None, shared: str, spec: Path | None, yes: bool
     if shared:
         with tempfile.TemporaryDirectory(prefix="agentfw-forget-") as folder:
             _out_of_database(user, shared, Path(folder), told)
-            _out_of_memories(user, Path(folder), {"spec": spec}, told)
+            _out_of_memories(user, Path(folder), {"spec": spec, "assignments": [f"hook.budget.ledger={shared}"]}, told)
     else:
         records = [find_run(runs, run)] if run else list_runs(runs)
         for record in (one for one in records if (one.path / "turns.jsonl").exists()):
@@ -82,7 +82,7 @@ def forget(user: str, run: str | None, shared: str, spec: Path | None, yes: bool
         for index in runs.glob(".index.sqlite*"):  # what `agentfw view` has read of them; it is made again
             index.unlink(missing_ok=True)
     told.left += [f"copy in {path}: delete this run" for path in _copies(user, runs) if path not in tried]
-    told.left.append("sums of what answers took, which budgets need: agentfw serve usage")
+    told.left.append("what they spent, in sums without their name")
     told.left.append("backups and dumps that were made before: forget them again after one is restored")
     kept = ", ".join(f"{count} {name}" for name, count in told.memories.items() if count) or "nothing"
     show(
@@ -104,7 +104,7 @@ def _withdraw(user: str, file: VersionFile) -> list[str]:
     with file.change() as state:
         learned = {name for one in state.versions for name in one.sessions if name in names or one.user == user}
         withdrawn = state.remove(Removal(user, until=time.time()), learned)
-        gone = [replace(one) for one in withdrawn]
+        gone = {one.number: one.name for one in withdrawn}
         state.tried.pop(user, None)
         state.said = "somebody was forgotten"  # what was said before may name them
         for one in withdrawn:
@@ -112,10 +112,9 @@ def _withdraw(user: str, file: VersionFile) -> list[str]:
         for one in state.versions:
             if one.user == user:  # whose it was is forgotten, and no other version gets its number
                 one.user, one.sessions, one.why = "", [], ""
-    file.drop(one.number for one in gone)
-    file.delete(gone)
-    shutil.rmtree(file.folder / "training", ignore_errors=True)  # what a killed trainer left
-    return [one.name for one in gone]
+    file.drop(gone)
+    file.clear(state)
+    return [*gone.values()]
 
 
 def _out_of_database(user: str, shared: str, folder: Path, told: Forgotten) -> None:
@@ -135,32 +134,28 @@ def _rewrite(user: str, folder: Path) -> int:
     """Write the journals of a record again without a person. Returns the number of their sessions."""
     from ..view.waterfall import spans_file
 
-    own, sessions, last = set[str](), set[str](), -1
-    for line in read_journal(folder / "turns.jsonl"):
-        task = Task(**line["task"])
-        last = max(last, task.index)
-        if task.user == user:
-            own.add(task.id)
-            sessions.add(task.query)
+    tasks = {Task(**line["task"]) for line in read_journal(folder / "turns.jsonl")}
+    own = {task.id: task.query for task in tasks if task.user == user}
     if not own:
         return 0
 
     def is_theirs(line: dict[str, Any]) -> bool:
-        episode = Task(**line["task"]).id if "task" in line else str(line.get("episode", ""))
+        # The task of a whole episode has its fields. A metric's is a text, beside the episode's id.
+        episode = line["episode"] if "episode" in line else Task(**line["task"]).id if "task" in line else ""
         heard = str(line.get("heard", "")).split("/")
-        return episode in own or user in (line.get("user"), line.get("forgotten")) or not own.isdisjoint(heard)
+        return episode in own or user in (line.get("user"), line.get("forgotten")) or not own.keys().isdisjoint(heard)
 
-    for name in ("annotations", "findings", "turns", "episodes", "metrics", "failed"):
+    # A metric without its episode would be damage. The turns, by which sessions are found, come last.
+    for name in ("annotations", "findings", "metrics", "failed", "episodes"):
         drop_records(folder / f"{name}.jsonl", is_theirs)
     # No other session may get the number of one that is gone.
+    last = max(task.index for task in tasks)
     drop_records(folder / "heard.jsonl", is_theirs, [{"forgotten": "", "session": last, "at": time.time()}])
-    for session in sessions:
-        spans_file(folder, session).unlink(missing_ok=True)
-    for file_of_answer in folder.glob("streams/*"):
-        if file_of_answer.name.rpartition("-")[0] in own:
-            file_of_answer.unlink()
-    for report in ("report.html", "summary.json"):
-        (folder / report).unlink(missing_ok=True)
+    spans = [spans_file(folder, session) for session in own.values()]
+    streams = [file for file in folder.glob("streams/*") if file.name.rpartition("-")[0] in own]
+    for file in (*spans, *streams, folder / "report.html", folder / "summary.json"):
+        file.unlink(missing_ok=True)
+    drop_records(folder / "turns.jsonl", is_theirs)
     return len(own)
 
 
@@ -182,6 +177,7 @@ def _out_of_memories(user: str, root: Path, given: dict[str, Any], told: Forgott
                     told.memories["reward models"] += await reward.forget(user)
 
     asyncio.run(forgotten())
+    ledger_of(live).forget(user)
 
 
 def _copies(user: str, root: Path) -> list[Path]:

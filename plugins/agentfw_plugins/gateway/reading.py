@@ -92,7 +92,7 @@ class Reading:
             with suppress(StorageError):  # what can't be read or written now may be at the next look
                 if (comparison := file.read()) is None:
                     continue
-                news = (comparison.began, await asyncio.to_thread(self.rated_so_far))
+                news = (comparison, await asyncio.to_thread(self.rated_so_far))
                 if news != seen:
                     await asyncio.to_thread(self._decide, file, comparison)
                     seen = news

@@ -5,7 +5,7 @@ take what is left, the next one waits for them. How much they may take is reckon
 (32,000 without), and is at least what the largest answer so far took.
 
 What was spent is kept in `usage.db` in the directory of runs, for all gateways and chats of it together, and for each
-run of another kind by itself. Gateways that share sessions keep it in their database (`ledger`).
+run of another kind by itself; what a replay takes is no user's. Gateways that share sessions keep it in their database.
 """
 
 from __future__ import annotations
@@ -87,6 +87,7 @@ class Budget(Hook):
     def __init__(self, settings: BudgetSettings) -> None:
         self._settings = settings
         self._ledger: Ledger | None = None
+        self._replays = False  # whether an operator asks, in sessions that have the names of users
         self._unwritten: list[tuple[Account, str, Usage, bool]] = []
         """What couldn't be written. Nothing else is asked until it can be."""
         self._on_their_way: dict[object, tuple[Account, Usage]] = {}
@@ -98,6 +99,7 @@ class Budget(Hook):
     @hookimpl
     def agentfw_run_started(self, run: ObservedRun) -> None:
         self._ledger = Ledger(self._settings.ledger or run.folder.path.parent / FILE)
+        self._replays = "replay_of" in run.folder.about
 
     @hookimpl(tryfirst=True)
     async def agentfw_request(self, run: ObservedRun, request: Request, model: str, most: Callable[[], Usage]) -> None:
@@ -162,8 +164,8 @@ class Budget(Hook):
 
     def _account(self, run: ObservedRun, task: Task) -> Account:
         """Whose a request is. The name of a session begins with that of the key that it came with."""
-        if run.spec.environment.name != _SESSIONS:
-            return Account(task.user, book=str(run.id))
+        if self._replays or run.spec.environment.name != _SESSIONS:
+            return Account("" if self._replays else task.user, book=str(run.id))
         key, colon, _ = task.query.partition(":")
         return Account(task.user, key if colon else "", task.query)
 

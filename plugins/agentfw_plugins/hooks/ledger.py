@@ -8,10 +8,8 @@ server doesn't count is estimated, so that no budget leaks, and is told apart in
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
@@ -74,12 +72,16 @@ class Ledger:
         texts = [account.book, today(), account.user, account.key, account.session, model]
         row = [text.replace("\0", "\ufffd") for text in texts]  # which PostgreSQL can't keep
         figures = [1, int(not counted), int(usage.cost is None), *tokens, usage.cost or 0.0]
-        marks = ", ".join("?" * (len(row) + len(figures)))
-        statement = (
-            f"INSERT INTO spent ({_quoted((*_NAMES, *_FIGURES))}) VALUES ({marks}) "
-            f"ON CONFLICT ({_quoted(_NAMES)}) DO UPDATE SET {_ADDED}"
-        )
-        self._asked(statement, [*row, *figures], makes=True)
+        self._asked(_adding(), [*row, *figures], makes=True)
+
+    def forget(self, user: str) -> None:
+        """Leave what a user has spent in the sums, without their name, also as that of a key, and their sessions'."""
+        self._asked("BEGIN", ())
+        columns = _quoted((*_NAMES, *_FIGURES))
+        theirs = self._asked(f'DELETE FROM spent WHERE "user" = ? RETURNING {columns}', [user])
+        for book, day, _, key, _, model, *figures in theirs:
+            self._asked(_adding(), [book, day, "", "" if key == user else key, "", model, *figures])
+        self._asked("COMMIT", ())
 
     def spent(self, whose: str, name: str, *, book: str = "", since: str = "") -> Row:
         """What a user or a key has spent since a day. `whose` is `user` or `key`; empty for all of the book."""
@@ -122,12 +124,10 @@ class Ledger:
 
     def _of_file(self, path: Path) -> sqlite3.Connection:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(FileExistsError):
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        path.touch(mode=0o600)
         connection = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=NORMAL")
-        for statement in _tables("INTEGER", "REAL"):
+        wanted = ("journal_mode=WAL", "synchronous=NORMAL", "secure_delete=ON")  # forgotten names are overwritten
+        for statement in (*(f"PRAGMA {one}" for one in wanted), *_tables("INTEGER", "REAL")):
             connection.execute(statement)
         return connection
 
@@ -142,6 +142,12 @@ class Ledger:
             for statement in _tables("BIGINT", "DOUBLE PRECISION"):
                 connection.execute(statement)
         return connection
+
+
+def _adding() -> str:
+    columns, marks = (*_NAMES, *_FIGURES), ", ".join("?" * len(_NAMES + _FIGURES))
+    into = f"INSERT INTO spent ({_quoted(columns)}) VALUES ({marks})"
+    return f"{into} ON CONFLICT ({_quoted(_NAMES)}) DO UPDATE SET {_ADDED}"
 
 
 def _quoted(names: Sequence[str]) -> str:

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from command_line import Agentfw
 
+from agentfw.episode import Usage
 from agentfw_plugins.gateway.learning.version_file import SERVED, Version, VersionFile
 from agentfw_plugins.gateway.live import Limits
 from agentfw_plugins.gateway.sessions.session_store import SessionStore
+from agentfw_plugins.hooks.ledger import Account, Ledger
 from agentfw_plugins.view.annotations import Target, annotate
 from agentfw_plugins.view.waterfall import spans_file
 
@@ -61,6 +63,7 @@ def test_a_person_is_deleted_from_record_memory_and_versions_and_copies_are_told
         gateway.ask("last", "Hello.", user="eve").raise_for_status()
         assert gateway.remembered("ada")
         folder, first = gateway.live.folder.path, gateway.episode("s1").id
+        gateway.post("/s/s1/end").raise_for_status()
         refused = agentfw("serve", "forget", "ada", "--runs", str(runs), "--yes")
         gateway.stop(keeps_sessions=True)
     annotate(folder, Target("", first, 0, "ada"), "correction", "The cat is Zorro.")
@@ -70,6 +73,7 @@ def test_a_person_is_deleted_from_record_memory_and_versions_and_copies_are_told
     for name in ("turns.jsonl.torn", "report.html", "learning/training/x", "../.index.sqlite-wal"):
         (folder / name).write_text("what Zorro")
     adapter = learned(VersionFile(folder), ["s3"])
+    (unnamed := adapter.parents[1] / "2").mkdir()  # as a kill leaves it, of a version that is withdrawn
     copy = agentfw("run", "guessing", "--policy", "hashing", "--episodes", "1", "--runs", str(runs), "--json").json
     turns = (folder / "turns.jsonl").read_text()
     (Path(copy["folder"]) / "turns.jsonl").write_text("")
@@ -78,16 +82,20 @@ def test_a_person_is_deleted_from_record_memory_and_versions_and_copies_are_told
 
     unsure = agentfw("serve", "forget", "ada", "--runs", str(runs))
     agentfw("serve", "forget", "eve", "--runs", str(runs), "--run", folder.name, "--yes")
+    (in_the_way := folder / "episodes.jsonl.part").mkdir()
+    broken_off = agentfw("serve", "forget", "ada", "--runs", str(runs), "--run", folder.name, "--yes", "--json")
+    in_the_way.rmdir()
     done = agentfw("serve", "forget", "ada", "--runs", str(runs), "--run", folder.name, "--yes", "--json")
 
     assert (refused.code, "in use" in refused.err) == (1, True)
     assert (unsure.code, "--yes" in unsure.err) == (2, True)
-    assert done.code == 0, done.err
-    assert (done.json["sessions"], done.json["withdrawn"]) == (2, ["v1"])
+    assert (broken_off.code, broken_off.json["withdrawn"]) == (1, ["v1"])
+    assert "can't write" in broken_off.json["undone"][0]
+    assert (done.code, done.json["sessions"]) == (0, 2), "it goes on where it was broken off"
     assert any(copy["folder"] in each for each in done.json["left"])
-    assert all(any(words in each for each in done.json["left"]) for words in ("backups", "agentfw serve usage"))
+    assert all(any(words in each for each in done.json["left"]) for words in ("backups", "in sums without their name"))
     assert [path for path in holding(tmp_path, "Zorro") if copy["folder"] not in str(path)] == []
-    assert not adapter.exists()
+    assert [one for one in (adapter, unnamed) if one.exists()] == []
     with served(runs, resume=folder.name) as gateway:
         assert gateway.remembered("ada") == []
         assert gateway.remembered("bob"), "others keep theirs"
@@ -123,6 +131,10 @@ def test_a_person_is_deleted_from_what_gateways_share(
         state.versions.append(version)
         state.served = 1
 
+    ledger, used = Ledger(anywhere), Usage(prompt=1, cached=0, sampled=1)
+    for user, session in (("ada", "s1"), ("ada", "s3"), ("", ""), ("bob", "s2")):
+        ledger.add(Account(user, user, session), "p", used, counted=True)
+
     alone = agentfw("serve", "forget", "ada", "--sessions", anywhere, "--yes")
     forget = ("serve", "forget", "ada", "--sessions", anywhere, "--spec", str(file), "--yes", "--json")
     answering = SessionStore(anywhere)
@@ -138,6 +150,8 @@ def test_a_person_is_deleted_from_what_gateways_share(
     assert shared_versions.read().served == 0
     shared_versions.delete([version])
     assert not shared_versions.fetch(version).exists(), "nor does the database have what they taught"
+    spent = [{row.name: row.requests for row in ledger.report(by)} for by in ("user", "key", "session")]
+    assert spent == [{"": 3, "bob": 1}, {"": 3, "bob": 1}, {"": 3, "s2": 1}], "the sums stay"
     with served(tmp_path / "c", limits, spec=file) as c:
         assert c.remembered("ada") == []
         assert c.remembered("bob")

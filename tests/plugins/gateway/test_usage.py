@@ -120,6 +120,10 @@ def test_it_is_told_by_user_key_session_and_day_on_the_command_line_and_in_the_m
     assert not {"ada", "bob", "tea", "trip"} & set(figures.replace('"', " ").split())
     assert spent(gateway, "user", user="bob")["total"]["requests"] == 1
     assert agentfw("serve", "usage", "--since", "2999-01-01").out.startswith("Nothing was spent since")
+    gateway.stop()
+    assert any("sums" in one for one in agentfw("serve", "forget", "ada", "--yes", "--json").ok.json["left"])
+    left = agentfw("serve", "usage", "--by", "session", "--json").json["rows"]
+    assert {row["name"]: row["requests"] for row in left} == {"": 2, "trip-of-bob": 1}
 
 
 LIES: list[Callable[[dict[str, Any]], Any]] = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import threading
 from pathlib import Path
@@ -267,14 +268,26 @@ def test_the_best_of_several_better_variants_wins() -> None:
 def test_a_comparison_is_begun_seen_and_ended_by_command_and_stops_by_itself(
     serve: Serve, agentfw: Agentfw, tmp_path: Path
 ) -> None:
-    gateway = serve()
+    gateway, slow = serve(), tmp_path / "runs" / "0" / "turns.jsonl"
+    start = ("serve", "variants", "start", "--sessions", "40", "--variant")
     (tmp_path / "terse.md").write_text("Be terse.\n")
-    begun = agentfw("serve", "variants", "start", "--variant", "terse:prompt=terse.md", "--sessions", "40")
-    liked: dict[str, Any] = {"terse": True, CONTROL: False}
-    for number in range(30):
-        answer = ask(gateway, f"u{number}", f"s{number}")
-        value = liked[answer.headers["x-agentfw-variant"]]
-        CLIENT.post(f"{gateway.url}/feedback", json={"session": f"s{number}", "value": value}).raise_for_status()
+
+    def rate(name: str) -> None:
+        for number in range(30):
+            answer = ask(gateway, f"u{number}", f"{name}{number}")
+            rating = {"session": f"{name}{number}", "value": answer.headers["x-agentfw-variant"] != CONTROL}
+            CLIENT.post(f"{gateway.url}/feedback", json=rating).raise_for_status()
+
+    agentfw(*start, "brief:prompt=terse.md")
+    slow.parent.mkdir()
+    os.mkfifo(slow)  # a record that the gateway is slow to read
+    try:
+        rate("early")
+    finally:
+        with slow.open("wb"):  # as soon as it reads
+            begun = agentfw(*start, "terse:prompt=terse.md")
+            slow.unlink()
+    rate("s")
 
     def decided() -> Any:
         return found if (found := agentfw("serve", "variants", "--json").json)["decided"] else None
@@ -318,6 +331,8 @@ def test_questions_are_asked_again_with_the_recorded_conversation(tmp_path: Path
     [episode] = read_sessions(Path(told.json["folder"]))
     assert (episode.task.query, episode.task.user) == ("tea", "ada")
     assert [turn.text for turn in episode.turns] == ["Green.", "Four."]
+    spent = agentfw("serve", "usage", "--by", "user", "--json").json["rows"]
+    assert {row["name"]: row["requests"] for row in spent} == {"ada": 2, "": 2}, "ada didn't ask again"
     index = Index(tmp_path / "runs")
     index.refresh()
     with TestClient(Viewer(index, Host.load()).app, base_url="http://127.0.0.1") as view:

@@ -242,12 +242,6 @@ class VersionFile:
     def drop(self, numbers: Iterable[int]) -> None:
         """Delete what others could fetch of these versions."""
 
-    def delete(self, versions: Iterable[Version]) -> None:
-        """Delete the adapters of these versions that are in this run."""
-        for one in versions:
-            if one.adapter:
-                shutil.rmtree(self.folder / "versions" / one.adapter.partition("/")[0], ignore_errors=True)
-
     def clear(self, state: State) -> None:
         """Delete what a killed trainer left behind, and adapters that were forgotten."""
         shutil.rmtree(self.folder / "training", ignore_errors=True)
