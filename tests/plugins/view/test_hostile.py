@@ -43,11 +43,11 @@ def hostile(folder: RunFolder) -> None:
     file.write_text("".join(json.dumps(one.to_record()) + "\n" for one in [first, *others]))
 
 
-def rows_of(runs: Path) -> list[dict[str, Any]]:
+def rows_of(runs: Path, **wanted: str) -> list[dict[str, Any]]:
     index = Index(runs)
     index.refresh()
     with index.reading() as rows:
-        return find(rows, Filter()).rows
+        return find(rows, Filter(**wanted)).rows
 
 
 def test_nothing_of_a_record_becomes_markup(runs: Path, view: View) -> None:
@@ -127,14 +127,17 @@ def test_a_run_that_is_being_written_is_read_as_far_as_it_is_there(runs: Path) -
 
 def test_a_journal_in_the_place_of_another_is_read_anew(recorded: Path, tmp_path: Path) -> None:
     (careful, careless), runs = runs_of(recorded), tmp_path / "runs"
-    folder = shutil.copytree(careful.path, runs / careful.id)
-    before = [row["refused"] for row in rows_of(runs)]
+    folder = shutil.copytree(careless.path, runs / careless.id)
+    before = rows_of(runs, text="open_message 99")
 
-    shutil.copytree(careless.path, folder, dirs_exist_ok=True, copy_function=replaced)
-    after = [row["refused"] for row in rows_of(runs)]
+    shutil.copytree(careful.path, folder, dirs_exist_ok=True, copy_function=replaced)
+    after, stale = rows_of(runs), rows_of(runs, text="open_message 99")
     shutil.rmtree(folder)
 
-    assert (sum(before), sum(after) > 0, len(after)) == (0, True, 2)
+    assert sum(row["refused"] for row in before) > 0
+    assert ([row["refused"] for row in after], stale) == ([0, 0], [])
+    assert {row["run_name"] for row in after} == {careless.id}
+    assert after[0]["began"] == careful.about["created"], "what run.json says is read anew"
     assert rows_of(runs) == []
 
 
