@@ -97,7 +97,7 @@ class Index:
     def path(self) -> Path:
         """The file, made when it is first needed: beside the runs, or temporary if that folder can't be written."""
         with self._making:
-            if self._path is None:
+            if self._path is None or not self._path.exists():  # `agentfw serve forget` removes it
                 try:
                     self._path = _made(self.root / _FILE)
                 except (OSError, sqlite3.OperationalError):

@@ -96,11 +96,12 @@ def test_a_broken_line_hides_no_other_and_is_shown_as_it_is(runs: Path, view: Vi
 def test_a_run_with_results_of_another_version_opens_and_says_what_cant_be_read(runs: Path, view: View) -> None:
     folder = runs_of(runs)[0]
     file = folder.path / "summary.json"
-    summary = json.loads(file.read_text())
+    summary, url = json.loads(file.read_text()), view(runs)
+    assert "can't be read" not in read(f"{url}/run/{folder.id}")
     del summary["usage"], summary["sha256"]
     file.write_text(json.dumps(summary))
 
-    page = read(f"{view(runs)}/run/{folder.id}")
+    page = read(f"{url}/run/{folder.id}")
 
     assert "What came of this run can't be read (KeyError: 'usage'): agentfw 0." in page
     assert f"?run={folder.id}" in page
@@ -155,3 +156,9 @@ def test_a_damaged_index_is_made_again_and_is_as_private_as_the_runs(runs: Path)
         (runs / ".index.sqlite").write_bytes(content)
 
         assert len(rows_of(runs)) == len(whole) == 4
+    index = Index(runs)
+    index.refresh()
+    for file in runs.glob(".index.sqlite*"):  # as when somebody is forgotten, while the pages are served
+        file.unlink()
+    index.refresh()
+    assert index.count() == 4
