@@ -7,6 +7,7 @@ import pty
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,10 @@ from command_line import Agentfw
 from serving_gateways import CLIENT
 from waiting import until
 
+from agentfw import Task
 from agentfw.hookspecs import hookimpl
-from agentfw.runs import RunFolder, list_runs, read_sessions
-from agentfw.testing import fresh_host
+from agentfw.runs import RunFolder, list_runs, parse_spec, read_sessions
+from agentfw.testing import fresh_host, sample_episode
 from agentfw_plugins.gateway.keys import KeyFile
 from agentfw_plugins.gateway.live import Limits
 from agentfw_plugins.hooks.redact import Redact, RedactSettings
@@ -227,15 +229,24 @@ def test_what_another_hook_adds_is_redacted_too() -> None:
         def agentfw_record(self, record: dict[str, object]) -> dict[str, object]:
             return {**record, "profile": {"card": "4111 1111 1111 1111"}}
 
-    host = fresh_host(Adding(), builtins=True)
-    from agentfw import Task
-    from agentfw.runs import parse_spec
-    from agentfw.testing import sample_episode
+    assert recorded(Adding())(0)["profile"] == {"card": "[masked: card]"}
 
+
+def test_a_later_part_of_a_session_in_which_something_was_masked_has_no_tokens_and_others_keep_theirs() -> None:
+    record = recorded()
+    parts = [record(0), record(1, "my card is 4111 1111 1111 1111"), record(1), record(2)]
+
+    assert [any(turn["token_ids"] for turn in part["turns"]) for part in parts] == [True, False, False, True]
+
+
+def recorded(*plugins: object) -> Callable[..., dict[str, Any]]:
+    """What a run with `redact` records of an episode of this number."""
     spec = parse_spec({"environment": "inbox", "policy": "scripted", "hooks": ["redact"]})
-    hooks = host.hooks_of_run(spec.hooks, 60.0)
+    hooks = fresh_host(*plugins, builtins=True).hooks_of_run(spec.hooks, 60.0)
 
-    decided = hooks.decide_now("agentfw_record", run=None, record=sample_episode(Task(0, 7)).copied().to_record())
+    def record(index: int, text: str = "") -> dict[str, Any]:
+        episode = sample_episode(Task(index, 7), text=text).copied().to_record()
+        decided = hooks.decide_now("agentfw_record", run=None, record=episode)
+        return decided.answer if decided is not None else episode
 
-    assert decided is not None
-    assert decided.answer["profile"] == {"card": "[masked: card]"}
+    return record
