@@ -89,7 +89,7 @@ def test_the_address_keeps_what_was_chosen(url: str) -> None:
 
 
 def test_a_filter_that_means_nothing_is_told(url: str) -> None:
-    for filter in ("outcome=error", "least=much", "failure=bad", "sort=luck", "text=* -"):
+    for filter in ("outcome=error", "least=much", "failure=bad", "sort=luck", "text=* -", "mark=odd"):
         answer = CLIENT.get(f"{url}/?{filter}")
 
         assert answer.status_code == 400, filter
