@@ -126,8 +126,13 @@ async def test_sessions_of_the_same_names_in_two_runs_have_nothing_to_do_with_ea
 
 
 def test_what_is_recalled_said_of_it_and_scored_is_shown_with_the_answer_that_it_belongs_to() -> None:
-    calls = (Call("look", {}, "c1"), Call("book", {"day": 7}, "c2"))
-    episode = Episode(Task(0, seed=1), turns=[Turn(0, 1.0, 2.0, calls=calls), Turn(1, 3.0, 4.0)])
+    calls = (
+        Call("look", {}, "c1"),
+        Call("book", {"day": 7}, "c2"),
+    )  # of which a program gives each answer's first `c1`
+    turns = [Turn(0, 1.0, 2.0, calls=calls), Turn(1, 3.0, 4.0, shown=(0,), calls=calls[:1])]
+    results = [Message("tool", told, answers="c1") for told in ("rain", "sun")]
+    episode = Episode(Task(0, seed=1), turns=turns, messages=results)
     for text, time in (("Likes tea.", 0.9), ("Lives in Rome.", 2.9), ("Asked, and not answered.", 4.9)):
         episode.events.append(Event(time, "memory", "recalled", {"text": text}))
     for about in ({"value": -1, "turn": 0, "text": "no"}, {"value": 1, "turn": None, "text": "fine"}):
@@ -139,6 +144,7 @@ def test_what_is_recalled_said_of_it_and_scored_is_shown_with_the_answer_that_it
     first, second = view.turns
 
     assert [call.problem for call in first.calls] == ["", "day 7 is taken"]
+    assert [shown.calls[0].answer for shown in (first, second)] == ["rain", "sun"]
     told = [[one["text"] for one in some] for some in (first.feedback, second.feedback, view.feedback)]
     assert told == [["no"], [], ["fine"]]
     assert [shown.scores[0].value for shown in (first, second)] == [1.0, 0.0]
