@@ -186,7 +186,7 @@ def test_a_program_reads_an_outline_and_any_part_within_its_budget(runs: Path, a
     assert [one["content"] for one in turn["read"]] == [hostile("system"), hostile("said")]
     assert turn["calls"][0]["answer"] == hostile("result")
     assert "more characters" in few["said"]
-    assert [one["begins"] for one in tea["listed"]] == ["Say apricot"]
+    assert (tea["failed"], [one["begins"] for one in tea["listed"]]) == (0, ["Say apricot"])
 
 
 def turns_of(page: str) -> str:

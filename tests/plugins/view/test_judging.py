@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 from chat_server import completion, serving
-from command_line import Agentfw
+from command_line import Agentfw, Answer
 from serving_gateways import CLIENT
 
 from agentfw import Generation, Request
@@ -251,17 +251,28 @@ def test_a_scan_that_was_killed_half_way_goes_on_and_scans_nothing_twice(
 @pytest.mark.slow
 def test_a_question_is_asked_once_about_each_episode(agentfw: Agentfw, recorded: Path, tmp_path: Path) -> None:
     run = shutil.copytree(runs_of(recorded)[1].path, tmp_path / "runs" / "2026-11-29-inbox-few")
-    answers = iter(["No.", "Yes, turn 2 opens a mail that isn't there."])
+    found = "Yes, turn 2 opens a mail that isn't there."
+    answers = iter(["No.", found, "Notice turn 2.", "no", "No", "No."])
     with serving(lambda body: completion(next(answers))) as (address, server):
-        words = ["--ask", "Was a mail opened that isn't there?", "--at-once", "1"]
-        words += ["--set", f"base_url={address}", "--set", "model=served"]
-        first, again = (agentfw("view", "scan", run.name, *words, "--json") for _ in range(2))
 
-    assert (first.code, again.code) == (0, 0), first.err
+        def asked(question: str, model: str = "served") -> Answer:
+            settings = ("--set", f"base_url={address}", "--set", f"model={model}", "--at-once", "1", "--json")
+            return agentfw("view", "scan", run.name, "--ask", question, *settings).ok
+
+        first, again = (asked("Was a mail opened that isn't there?") for _ in range(2))
+        other = asked("Was it in a hurry?")
+        second = asked("Was a mail opened that isn't there?", model="better")
+
     assert first.out == again.out
-    assert [one["text"] for one in first.json["found"]] == ["Yes, turn 2 opens a mail that isn't there."]
-    assert len(server.bodies) == 2
+    assert [[one["text"] for one in told.json["found"]] for told in (first, other, second)] == [
+        [found],
+        ["Notice turn 2."],
+        [],
+    ]
+    assert len(server.bodies) == 6
     assert "mail 99" in server.bodies[0]["messages"][1]["content"]
+    left = [mark.findings for mark in read_annotations(run).values() if mark.findings]
+    assert left == [{"Was it in a hurry?": "Notice turn 2."}], "what isn't found any more is gone"
 
 
 @pytest.mark.slow
