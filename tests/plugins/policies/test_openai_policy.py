@@ -413,24 +413,13 @@ def test_answers_that_were_paid_for_are_kept_for_the_task_that_asked_and_given_a
     assert first[0].in_text != read_generation(reply("fine"), ()).in_text, "its calls stand in its text"
 
 
-@pytest.mark.parametrize(
-    ("url", "gets"),
-    [
-        ("https://api.openai.com/v1", True),
-        ("https://mine.openai.azure.com/v1", True),
-        ("http://gpu-7:8000/v1", True),
-        ("http://10.0.0.3/v1", True),
-        ("https://models.internal/v1", True),
-        ("https://notopenai.com/v1", False),
-        ("https://openai.com.example.org/v1", False),
-        ("https://8.8.8.8/v1", False),
-    ],
-)
-def test_a_key_that_nobody_named_goes_to_openai_and_this_network_alone(
-    url: str, gets: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_that_nobody_named_goes_to_openai_and_this_network_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-mine")
-    assert bool(key_in("OPENAI_API_KEY", default_for=url)) == gets
+    some = ["https://api.openai.com/v1", "https://mine.openai.azure.com/v1"]
+    some += ["http://gpu-7:8000/v1", "http://10.0.0.3/v1", "https://models.internal/v1"]
+    others = ["https://notopenai.com/v1", "https://openai.com.example.org/v1", "https://8.8.8.8/v1"]
+
+    assert [url for url in some + others if key_in("OPENAI_API_KEY", default_for=url)] == some
 
 
 def test_no_cookie_of_one_answer_goes_with_the_next_request() -> None:

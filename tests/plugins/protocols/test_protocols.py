@@ -51,6 +51,15 @@ ENDS = [
 CONVERSING = [one for one in protocols().values() if one.converses and not one.plain]
 
 
+def heard(name: str, told: bytes) -> dict[str, Any]:
+    """The choice of an answer that was streamed."""
+    reply = StreamedReply(protocols()[name].reader)
+    for line in told.splitlines():
+        reply.take(line)
+    found: dict[str, Any] = reply.whole()["choices"][0]
+    return found
+
+
 def within(wanted: Any, found: Any) -> bool:
     if isinstance(wanted, dict):
         return isinstance(found, dict) and all(within(value, found.get(key)) for key, value in wanted.items())
@@ -165,47 +174,28 @@ def test_thoughts_belong_to_one_answer_and_a_prompt_that_is_blocked_has_one_that
     items = [thoughts[0], call, {"type": "function_call_output", "call_id": "c", "output": "22"}]
 
     read = responses.read_request(Body({"input": [*items, says[0], thoughts[1], *says[1:]]})).values["messages"]
-    blocked, reply = {"promptFeedback": {"blockReason": "SAFETY"}}, StreamedReply(google.reader)
-    reply.take(b"data: " + json.dumps(blocked).encode())
+    blocked = {"promptFeedback": {"blockReason": "SAFETY"}}
 
     answers = [one.get("reasoning_content") for one in read if one["role"] == "assistant"]
     assert answers == ["Hm.", None, "Ah.", None]
-    for answer in (google.read_answer(blocked), reply.whole()):
-        assert answer["choices"][0]["finish_reason"] == "content_filter"
+    streamed = heard("google", b"data: " + json.dumps(blocked).encode())
+    for choice in (google.read_answer(blocked)["choices"][0], streamed):
+        assert choice["finish_reason"] == "content_filter"
 
 
 def test_a_request_to_a_policy_of_this_process_has_one_limit_one_user_and_the_tools_that_may_be_called() -> None:
-    given = {
-        **CHAT,
-        "n": 3,
-        "seed": 5,
-        "max_tokens": 9,
-        "max_completion_tokens": 7,
-        "user": "ada",
-        "safety_identifier": "x",
-    }
-    tools = [*CHAT["tools"], {"type": "function", "function": {"name": "grep"}}]
-
-    asked = read_chat(Body(given))
+    limits = {"max_tokens": 9, "max_completion_tokens": 7, "n": 3, "seed": 5}
+    asked = read_chat(Body({**CHAT, **limits, "user": "ada", "safety_identifier": "x"}))
 
     assert [one.sampling.seed for one in asked.each()] == [5, 6, 7], "with one seed, all answers would be equal"
     assert (asked.sampling.max_tokens, asked.user) == (7, "ada")
     one = {"type": "function", "function": {"name": "grep"}}
     for choice, names in (("auto", "weather grep"), ("none", ""), ("required", "weather grep"), (one, "grep")):
-        asked = read_chat(Body({**CHAT, "tools": tools, "tool_choice": choice}))
-        assert ([action.name for action in asked.actions], asked.must_call) == (
-            names.split(),
-            choice in ("required", one),
-        )
-    wrong: dict[str, dict[str, Any]] = {
-        "tools": {"tools": CHAT["tools"] * 2},
-        "n": {"n": 2, "stream": True},
-        "response_format": {"response_format": FORM},  # beside tools
-        "user": {"user": "x" * 201},
-    }
-    for field, more in wrong.items():
+        asked = read_chat(Body({**CHAT, "tools": [*CHAT["tools"], one], "tool_choice": choice}))
+        assert [action.name for action in asked.actions] == names.split()
+    for field, value in (("tools", CHAT["tools"] * 2), ("response_format", FORM), ("user", "x" * 201)):
         with pytest.raises(BadRequest) as refused:
-            read_chat(Body({**CHAT, **more}), follows_schemas=True)
+            read_chat(Body({**CHAT, field: value}), follows_schemas=True)
         assert refused.value.field == field
 
 
@@ -218,10 +208,7 @@ def test_a_chunk_that_says_nothing_is_told_as_one(name: str) -> None:
     chunks = [{"id": "1", "choices": [{"index": 0, **one}]} for one in (said, *ends)]
     told = b"".join([*(event for chunk in chunks for event in writer.take(chunk)), *writer.end()])
 
-    reply = StreamedReply(protocols()[name].reader)
-    for line in told.splitlines():
-        reply.take(line)
-    assert reply.whole()["choices"][0]["message"]["content"] == "Sunny."
+    assert heard(name, told)["message"]["content"] == "Sunny."
 
 
 @pytest.mark.parametrize("protocol", CONVERSING, ids=lambda protocol: protocol.name)
@@ -243,13 +230,9 @@ def test_a_stream_of_many_pieces_takes_time_by_its_length(protocol: Protocol, ki
 def test_arguments_that_a_server_sends_as_an_object_are_told_as_json(name: str) -> None:
     chunk = {"tool_calls": [{"index": 0, "id": "c", "function": {"name": "weather", "arguments": {"city": "Köln"}}}]}
     writer = protocols()[name].writer(Body({"model": "served"}))
-    told = b"".join([*writer.take({"id": "1", "choices": [{"index": 0, "delta": chunk}]}), *writer.end()]).splitlines()
+    told = b"".join([*writer.take({"id": "1", "choices": [{"index": 0, "delta": chunk}]}), *writer.end()])
 
-    reply = StreamedReply(protocols()[name].reader)
-    for line in told:
-        reply.take(line)
-
-    (call,) = reply.whole()["choices"][0]["message"]["tool_calls"]
+    (call,) = heard(name, told)["message"]["tool_calls"]
     assert json.loads(call["function"]["arguments"]) == {"city": "Köln"}
 
 
