@@ -178,7 +178,7 @@ def test_a_program_reads_an_outline_and_any_part_within_its_budget(runs: Path, a
     episode = part(run["listed"][0]["address"])
     turn = part(episode["turns"][0]["address"])
     few = part(episode["turns"][0]["address"], 50)
-    tea = part("last?text=apricot")
+    tea = part("last?text=Say:apricot")
 
     assert (run["episodes"], run["failed"], len(run["listed"]), run["left_out"]) == (3, 1, 3, 0)
     assert [one.get("cut_off", 0) for one in run["listed"]] == [1, 0, 0]
