@@ -99,8 +99,7 @@ class Reading:
 
     def _decide(self, file: VariantFile, comparison: Comparison) -> None:
         rated = list(rated_sessions(self.rated(comparison.began), comparison))
-        decided = decisions(results(rated, comparison), comparison)
-        if decided and file.read() == comparison:  # nobody has begun or ended one meanwhile
+        if decided := decisions(results(rated, comparison), comparison):
             comparison.decided |= decided
             file.write(comparison)
 
