@@ -20,7 +20,7 @@ import pytest
 from chat_server import Handler, listening
 
 from agentfw.episode import Message, Task, Usage
-from agentfw.errors import EndpointError, SettingsError
+from agentfw.errors import EndpointError, RequestRefusedError, SettingsError
 from agentfw.policy import Generation, Request, Sampling
 
 pytest.importorskip("transformers")
@@ -333,6 +333,9 @@ def test_what_a_server_refuses_is_told_with_what_helps(
     with serving(**answers) as (address, _), pytest.raises(EndpointError, match=said) as caught:
         using(make(small_model, base_url=address, sleep=True), use)
     assert fix in caught.value.fix
+    assert isinstance(caught.value, RequestRefusedError) == (said == "maximum context"), (
+        "a pool restarts no server for it"
+    )
 
 
 @pytest.mark.slow
