@@ -240,7 +240,8 @@ def test_words_are_told_while_a_server_samples_them(small_model: Path) -> None:
 def test_logprobs_of_a_foreign_server_are_left_out_where_it_may_have_left_out_the_temperature(
     small_model: Path,
 ) -> None:
-    warm, cut = (replace(ASK, sampling=Sampling(*given, max_tokens=4, seed=1)) for given in ((0.5,), (1.0, 0.9)))
+    drawn = (Sampling(warmth, top_p, max_tokens=4, seed=1) for warmth, top_p in ((0.5, None), (1.0, 0.9)))
+    warm, cut = (replace(ASK, sampling=sampling) for sampling in drawn)
 
     async def use(policy: VLLMPolicy) -> list[Generation]:
         return [await policy.generate(one) for one in (ASK, warm, cut)]
