@@ -389,7 +389,7 @@ def test_an_adapter_of_the_settings_is_loaded_once_and_answers(
     assert [answer.version for answer in answers] == ["policy@7"] * 2
     with serving(**done) as (address, _):
         answer = using(
-            make(small_model, base_url=address + "/v1", adapter=str(adapter), rank=rank),
+            make(small_model, base_url=address, adapter=str(adapter), rank=rank),
             lambda policy: policy.generate(ASK),
         )
     assert answer.version == "policy@7"
