@@ -210,13 +210,19 @@ async def test_what_was_stopped_stays_in_the_history_but_not_in_the_conversation
     async with opened(tmp_path, start="chat", policy="scripted", assignments=['policy.replies=["yes"]']) as live:
         conversation = Conversation(live, "me", Screen(Out(json=True)))
         await conversation.say("Tea?")
-        scripted, live.assembly.policy.inside = live.assembly.policy.inside, Stuck()
-        asking = asyncio.create_task(conversation.say("Count."))
-        await Stuck.told.wait()
-        asking.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await asking
-        live.assembly.policy.inside = scripted
+        scripted = live.assembly.policy.inside
+
+        async def stopped() -> None:
+            live.assembly.policy.inside = Stuck()
+            Stuck.told.clear()
+            asking = asyncio.create_task(conversation.say("Count."))
+            await Stuck.told.wait()
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+            live.assembly.policy.inside = scripted
+
+        await stopped()
         await obey(conversation, "/good")
         await conversation.say("Coffee?")
         shown, said = await obey(conversation, "/history"), list(conversation.messages)
@@ -229,10 +235,13 @@ async def test_what_was_stopped_stays_in_the_history_but_not_in_the_conversation
             with pytest.raises(UsageError):
                 await obey(conversation, line)
         await conversation.say("Milk?")
+        anew = await obey(conversation, "/history")
+        await stopped()
         await obey(conversation, "/new")
-        begun = await obey(conversation, "/history")
         with pytest.raises(UsageError, match="no answer yet"):
             await obey(conversation, "/good")
+        await conversation.say("Water?")
+        begun = await obey(conversation, "/history")
 
     assert [message.content for message in said] == ["Tea?", "yes", "Coffee?", "yes"]
     assert shown == [
@@ -249,7 +258,7 @@ async def test_what_was_stopped_stays_in_the_history_but_not_in_the_conversation
     assert last > 0
     assert [(one["value"], one["turn"]) for one in rated] == [(1.0, 0), (-1.0, last), (-1.0, 0)], "the last that stands"
     assert undone == [shown[:6], ["taken back: Tea?"], ["nothing was said yet"]]
-    assert begun == ["nothing was said yet"]
+    assert (anew, begun) == (["you: Milk?", "agent: yes"], ["you: Water?", "agent: yes"])
 
 
 def test_a_chat_whose_server_never_answers_leaves_no_run(chat: Agentfw, tmp_path: Path) -> None:

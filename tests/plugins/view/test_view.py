@@ -154,7 +154,7 @@ def test_pairs_are_of_one_sample_the_most_changed_first_and_the_worst_is_what_is
 
 def test_evaluations_are_told_apart_in_lists_ratings_and_comparisons(runs: Path, view: View) -> None:
     run = runs_of(runs)[0]
-    for number, reward in enumerate((0.5, 0.9, 0.3)):
+    for number, reward in enumerate((0.9, 0.5, 1.0)):
         place = run.path / "evaluations" / f"{number:05d}"
         place.mkdir(parents=True)
         for journal in ("episodes.jsonl", "metrics.jsonl"):
@@ -176,9 +176,10 @@ def test_evaluations_are_told_apart_in_lists_ratings_and_comparisons(runs: Path,
     assert with_annotations(own, run.path).events == own.events, "it is another episode's"
     page = read(f"{url}/run/{run.id}")
     assert page.count("fell most") == 1
-    assert page.index("stage=evaluation+2") < page.index("fell most") < page.index("stage=evaluation+1")
+    assert page.index("stage=evaluation+1") < page.index("fell most") < page.index("stage=evaluation+0")
     third = read(f"{url}/episode/{run.id}/evaluations/00002/00001-0")
-    assert f"pair?left={second}&right={run.id}/evaluations/00002/00001-0" in third, "what the version before did"
+    pair = f"pair?left={second}&right={run.id}/evaluations/00002/00001-0"
+    assert re.findall(r'href="[./]*([^"]+)">What the version before did', third) == [pair]
 
 
 def test_a_folder_of_pages_has_the_runs_that_were_named_and_nothing_of_others(
