@@ -97,8 +97,8 @@ class Viewer:
                     is_ours = request.headers.get("sec-fetch-site", "same-origin") == "same-origin"
                 if not is_ours:
                     return PlainTextResponse("only the pages of this server may change anything", 403)
-                body = await request.body()
-                request.state.form = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+                form = parse_qsl((await request.body()).decode("utf-8", "replace"), keep_blank_values=True)
+                request.state.form = {name: value.replace("\r\n", "\n") for name, value in form}  # as browsers send it
             depth = request.path_params["name"].count("/") + 1 if "name" in request.path_params else 0
             base = "/".join([".."] * depth) or "."
             pages = copy(self.pages)

@@ -217,20 +217,20 @@ class EpisodeView:
         episode = self.episode
         if episode is None:
             return []
-        problems, answers = _problems(episode), {one.answers: one.content for one in episode.messages if one.answers}
+        problems = _problems(episode)
         advantages = {int(turn): value for turn, value in self.advantages.get(episode.id, ())}
         failed = [event for event in episode.events if (event.kind, event.name) == ("session", "failed")]
-        told: set[int] = set()
-        found = []
+        told, found = set[int](), list[ShownTurn]()
         for turn in episode.turns:
             new = [(place, episode.messages[place]) for place in turn.shown if place not in told]
             told.update(turn.shown)
+            behind = reversed(episode.messages[max(turn.shown, default=-1) + 1 :])  # a later call may have the same id
+            answers = {one.answers: one.content for one in behind if one.answers}
             calls = [_call(call, problems.get(call.id, ""), answers.get(call.id)) for call in turn.calls]
             said = turn.text if turn.said is None else turn.said
-            advantage = advantages.get(turn.index)
             earlier = [event for event in failed if event.time <= turn.started]
             failed = failed[len(earlier) :]
-            found.append(ShownTurn(turn, new, said, calls, advantage=advantage, failed=earlier))
+            found.append(ShownTurn(turn, new, said, calls, advantage=advantages.get(turn.index), failed=earlier))
         self.failed = failed
         if failed:
             some = enumerate(episode.messages)

@@ -28,7 +28,7 @@ _WORDS_IN_MEMORY = 32_000_000
 """Bytes of words that are put in order before they are written. With the usual million, much is written twice."""
 
 _FILE = ".index.sqlite"
-_VERSION = 7  # of the tables. An index with another version is made again
+_VERSION = 8  # of the tables. An index with another version is made again
 _TABLES = f"""
 CREATE TABLE runs (id INTEGER PRIMARY KEY, folder TEXT UNIQUE, name TEXT, began TEXT, changed INTEGER, about TEXT);
 CREATE TABLE places (id INTEGER PRIMARY KEY, run INTEGER, folder TEXT UNIQUE, stage TEXT, number INTEGER);
@@ -52,7 +52,7 @@ CREATE TABLE episodes (
     UNIQUE (place, episode));
 CREATE TABLE pieces (episode INTEGER, at INTEGER, size INTEGER);
 CREATE TABLE tools (name TEXT PRIMARY KEY);
-CREATE TABLE texts (id INTEGER PRIMARY KEY, episode INTEGER);
+CREATE TABLE texts (id INTEGER PRIMARY KEY AUTOINCREMENT, episode INTEGER); -- the words of one that is gone stay
 CREATE VIRTUAL TABLE said USING fts5 (text, content='', detail=none, tokenize="unicode61 remove_diacritics 2");
 INSERT INTO said (said, rank) VALUES ('hashsize', {_WORDS_IN_MEMORY});
 CREATE INDEX episodes_of_run ON episodes (run, failures, reward);
@@ -97,7 +97,7 @@ class Index:
     def path(self) -> Path:
         """The file, made when it is first needed: beside the runs, or temporary if that folder can't be written."""
         with self._making:
-            if self._path is None:
+            if self._path is None or not self._path.exists():  # `agentfw serve forget` removes it
                 try:
                     self._path = _made(self.root / _FILE)
                 except (OSError, sqlite3.OperationalError):

@@ -101,11 +101,9 @@ class Filter:
 
     def conditions(self) -> Iterator[tuple[str, tuple[object, ...]]]:
         """The conditions in SQL, with their values."""
-        for name, column in (("user", "e.user"), ("version", "e.version"), ("ended", "e.finish")):
-            if value := getattr(self, name):
-                yield f"{column} = ?", (value,)
-        if self.run:
-            yield "e.run IN (SELECT id FROM runs WHERE name = ?)", (self.run,)
+        asked = ((self.user, "e.user = ?"), (self.version, "e.version = ?"), (self.ended, "e.finish = ?"))
+        of_run = (self.run, "e.run IN (SELECT id FROM runs WHERE name = ?)")
+        yield from ((sql, (value,)) for value, sql in (*asked, of_run) if value)
         if self.stage:
             stage, _, number = self.stage.partition(" ")
             yield "e.place IN (SELECT id FROM places WHERE stage = ?)", (stage if stage != "run" else "",)
@@ -129,6 +127,8 @@ class Filter:
             yield FAILURES[self.failure][1], ()
         if self.mark:
             what, _, tag = self.mark.partition(" ")
+            if not tag and what not in MARKS:
+                raise UsageError(f"nothing has the mark {what}", fix=f"use one of: {', '.join(MARKS)}, tag NAME")
             yield f"{'NOT ' if what == 'unrated' else ''}marked(e.place, e.episode, ?)", (tag or MARKS[what],)
         if self.text:
             words = words_to_find(self.text)

@@ -34,9 +34,9 @@ _FAILURES = ("failed", "refused", "not_understood", "empty", "cut_off", "problem
 
 
 def part_at(index: Index, address: str, tokens: int) -> dict[str, Any]:
-    """The part at an address RUN[?FILTER][:EPISODE[:TURN]], as JSON values."""
-    name, _, rest = address.partition(":")
-    run, _, query = name.partition("?")
+    """The part at an address RUN[:EPISODE[:TURN]] or RUN?FILTER, as JSON values."""
+    name, _, query = address.partition("?")
+    run, _, rest = name.partition(":")
     episode, _, turn = rest.partition(":")
     budget = tokens * _CHARACTERS
     with index.reading() as rows:

@@ -178,7 +178,7 @@ def test_a_program_reads_an_outline_and_any_part_within_its_budget(runs: Path, a
     episode = part(run["listed"][0]["address"])
     turn = part(episode["turns"][0]["address"])
     few = part(episode["turns"][0]["address"], 50)
-    tea = part("last?text=apricot")
+    tea = part("last?text=Say:apricot")
 
     assert (run["episodes"], run["failed"], len(run["listed"]), run["left_out"]) == (3, 1, 3, 0)
     assert [one.get("cut_off", 0) for one in run["listed"]] == [1, 0, 0]
@@ -186,7 +186,7 @@ def test_a_program_reads_an_outline_and_any_part_within_its_budget(runs: Path, a
     assert [one["content"] for one in turn["read"]] == [hostile("system"), hostile("said")]
     assert turn["calls"][0]["answer"] == hostile("result")
     assert "more characters" in few["said"]
-    assert [one["begins"] for one in tea["listed"]] == ["Say apricot"]
+    assert (tea["failed"], [one["begins"] for one in tea["listed"]]) == (0, ["Say apricot"])
 
 
 def turns_of(page: str) -> str:

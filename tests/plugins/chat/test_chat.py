@@ -20,6 +20,8 @@ from asynchronous import asynchronous
 from command_line import Agentfw
 
 from agentfw import Generation, Intervention, Moment, Policy, Request
+from agentfw.episode import Call
+from agentfw.errors import UsageError
 from agentfw.printing.out import Out
 from agentfw.runs import RunFolder, read_sessions
 from agentfw_plugins.chat.conversation import Conversation, Screen, obey
@@ -101,12 +103,14 @@ def test_beside_a_conversation_in_progress_another_run_can_be_begun(
 
     folder.lock()
     second, serving = chat("hello\n", *rule_is_found), agentfw("serve", "--resume", folder.id, "--port", "0")
+    third = chat("hello\n", *rule_is_found, "--new")
     folder.unlock()
 
     assert (second.code, serving.code) == (2, 2)
     assert f"is in use by process {os.getpid()}" in second.err
     assert "agentfw chat --new" in second.err
     assert "agentfw serve --new" in serving.err
+    assert (third.code, len(list((tmp_path / "runs").iterdir()))) == (0, 2)
 
 
 SLOW = """
@@ -196,6 +200,8 @@ async def test_what_was_stopped_stays_in_the_history_but_not_in_the_conversation
         told = asyncio.Event()
 
         async def stream(self, request: Request, tell: Callable[[str], object]) -> Generation:
+            if request.messages[-1].role == "user":
+                return Generation("", (Call("look", {}, "c1"),))
             tell("One, ")
             self.told.set()
             await asyncio.Event().wait()
@@ -204,25 +210,55 @@ async def test_what_was_stopped_stays_in_the_history_but_not_in_the_conversation
     async with opened(tmp_path, start="chat", policy="scripted", assignments=['policy.replies=["yes"]']) as live:
         conversation = Conversation(live, "me", Screen(Out(json=True)))
         await conversation.say("Tea?")
-        scripted, live.assembly.policy.inside = live.assembly.policy.inside, Stuck()
-        asking = asyncio.create_task(conversation.say("Count."))
-        await Stuck.told.wait()
-        asking.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await asking
-        live.assembly.policy.inside = scripted
-        await conversation.say("Coffee?")
-        shown = await obey(conversation, "/history")
+        scripted = live.assembly.policy.inside
 
-    assert [message.content for message in conversation.messages] == ["Tea?", "yes", "Coffee?", "yes"]
+        async def stopped() -> None:
+            live.assembly.policy.inside = Stuck()
+            Stuck.told.clear()
+            asking = asyncio.create_task(conversation.say("Count."))
+            await Stuck.told.wait()
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+            live.assembly.policy.inside = scripted
+
+        await stopped()
+        await obey(conversation, "/good")
+        await conversation.say("Coffee?")
+        shown, said = await obey(conversation, "/history"), list(conversation.messages)
+        await obey(conversation, "/bad Too short.")
+        await obey(conversation, "/undo")
+        await obey(conversation, "/bad")
+        rated = [event.data for event in conversation.session.episode.events if event.name == "feedback"]
+        undone = [await obey(conversation, line) for line in ("/history", "/undo", "/history")]
+        for line in ("/undo", "/good"):
+            with pytest.raises(UsageError):
+                await obey(conversation, line)
+        await conversation.say("Milk?")
+        anew = await obey(conversation, "/history")
+        await stopped()
+        await obey(conversation, "/new")
+        with pytest.raises(UsageError, match="no answer yet"):
+            await obey(conversation, "/good")
+        await conversation.say("Water?")
+        begun = await obey(conversation, "/history")
+
+    assert [message.content for message in said] == ["Tea?", "yes", "Coffee?", "yes"]
     assert shown == [
         "you: Tea?",
         "agent: yes",
         "you (stopped): Count.",
+        "agent (stopped): → look({})",
+        "tool (stopped): there is no tool look",
         "agent (stopped): One, ",
         "you: Coffee?",
         "agent: yes",
     ]
+    last = rated[1]["turn"]
+    assert last > 0
+    assert [(one["value"], one["turn"]) for one in rated] == [(1.0, 0), (-1.0, last), (-1.0, 0)], "the last that stands"
+    assert undone == [shown[:6], ["taken back: Tea?"], ["nothing was said yet"]]
+    assert (anew, begun) == (["you: Milk?", "agent: yes"], ["you: Water?", "agent: yes"])
 
 
 def test_a_chat_whose_server_never_answers_leaves_no_run(chat: Agentfw, tmp_path: Path) -> None:

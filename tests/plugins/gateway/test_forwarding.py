@@ -37,7 +37,8 @@ def test_a_request_reaches_the_server_as_it_is(upstream: Start) -> None:
     sent = {"model": "openai", "messages": CONVERSATION, **FIELDS}
     raw = b'{ "model":"served",  "messages":[{"role":"user","content":"\\u00e9"}], "top_p": 0.10 }'
 
-    answer = post(gateway, sent, **{"openai-organization": "org", "x-stainless-retry-count": "0", "cookie": "c=1"})
+    ours = {"cookie": "c=1", "x-forwarded-for": "10.0.0.9", "x-agentfw-user": "ada"}
+    answer = post(gateway, sent, **{"openai-organization": "org", "x-stainless-retry-count": "0", **ours})
     CLIENT.post(f"{gateway.session('raw')}/chat/completions", content=raw)
 
     assert answer.status_code == 200, answer.text
@@ -45,7 +46,7 @@ def test_a_request_reaches_the_server_as_it_is(upstream: Start) -> None:
     assert gateway.server.raw[-1] == raw, "a body that needs no change keeps its bytes"
     headers = gateway.server.headers[0]
     assert (headers["openai-organization"], headers["x-stainless-retry-count"]) == ("org", "0")
-    assert "cookie" not in headers
+    assert not ours.keys() & headers.keys()
     said = [(message.role, message.content) for message in gateway.episode().messages]
     assert said[0] == ("system", "Be brief.")
     assert said[1][1].startswith("What is this?\n\n[image_url ")
@@ -71,7 +72,8 @@ def test_the_model_and_the_sampling_are_those_of_the_run_where_the_client_leaves
 
 def test_an_answer_comes_back_as_it_is(upstream: Start) -> None:
     headers = {"x-request-id": "r-1", "openai-processing-ms": "12"}
-    gateway = upstream(*(Reply(reply.body, headers=headers) for reply in ANSWERS.values()))
+    theirs = {"set-cookie": "s=1", "location": "http://10.0.0.3/", "access-control-allow-origin": "*"}
+    gateway = upstream(*(Reply(reply.body, headers=headers | theirs) for reply in ANSWERS.values()))
 
     for number, (name, reply) in enumerate(ANSWERS.items()):
         session = f"tea-{number}"
@@ -79,6 +81,7 @@ def test_an_answer_comes_back_as_it_is(upstream: Start) -> None:
 
         assert answer.content == json.dumps(reply.body).encode(), name
         assert {header: answer.headers[header] for header in headers} == headers
+        assert not theirs.keys() & answer.headers.keys()
         assert answer.headers["x-agentfw-session"] == session
         assert [turn.calls for turn in gateway.episode(session).turns] == [()], name
 
@@ -140,7 +143,10 @@ def test_token_ids_are_asked_for_where_the_server_gives_them_and_not_shown(upstr
 
     whole = post(gateway, ASK).json()
     streamed = post(gateway, {**ASK, "stream": True}).text
+    wanted = post(gateway, {**ASK, "logprobs": True, "tool_choice": "required"}).json()["choices"][0]
 
+    assert [one["logprob"] for one in wanted["logprobs"]["content"]] == [-1.0, -2.0], "which was asked for"
+    assert "token_ids" not in wanted
     assert whole == completion("fine", logprobs=None).body
     assert "token_ids" not in streamed
     assert "usage" not in streamed
@@ -148,7 +154,8 @@ def test_token_ids_are_asked_for_where_the_server_gives_them_and_not_shown(upstr
     for turn in gateway.episode().turns:
         assert (turn.prompt_ids, turn.token_ids, turn.logprobs) == ((8, 9), (1, 2), (-1.0, -2.0))
         assert turn.usage.prompt == USAGE["prompt_tokens"]
-    assert len(gateway.server.bodies) == 2, "nothing is asked that costs anything"
+    assert [turn.constrained for turn in gateway.episode().turns] == [False, False, True]
+    assert len(gateway.server.bodies) == 3, "nothing is asked that costs anything"
     assert gateway.server.asked_for_models == 1
 
 

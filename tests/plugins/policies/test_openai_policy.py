@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from agentfw.policy import Generation, Request, Sampling
 from agentfw.request import Brief, Moment
 from agentfw.testing import check_component
 from agentfw.turns.policy_agent import PolicyAgent
+from agentfw_plugins.policies.http.endpoint import key_in
 from agentfw_plugins.policies.http.openai_policy import OpenAIPolicy
 from agentfw_plugins.protocols.answers import read_generation
 from agentfw_plugins.protocols.chat import write_chat
@@ -365,12 +368,66 @@ COUNTS = {"prompt_tokens": 120, "prompt_tokens_details": {"cached_tokens": 100},
     ("usage", "known"),
     [
         (COUNTS, Usage(120, 100, 7)),
+        ({"prompt_tokens": 120, "prompt_cache_hit_tokens": 100, "completion_tokens": 7}, Usage(120, 100, 7)),
+        ({**COUNTS, "prompt_tokens": 99}, Usage(99, None, 7)),  # more were cached than there are
+        ({"prompt_tokens": True}, Usage(None, None, None)),
         *((bad, Usage(None, None, None)) for bad in (None, {"prompt_tokens_details": 4}, dict.fromkeys(COUNTS, -1))),
     ],
 )
 def test_what_an_answer_cost_is_what_the_server_says_and_else_unknown(usage: object, known: Usage) -> None:
     answer = read_generation(reply("twelve chars", usage=usage), ())
-    assert (answer.usage, answer.length) == (known, 7 if usage is COUNTS else 3)
+    assert (answer.usage, answer.length) == (known, known.sampled or 3)
+
+
+def test_an_answer_costs_what_its_model_does_by_the_users_own_prices_and_else_by_the_usual_one() -> None:
+    prices = {name: {"prompt": price, "sampled": price} for name, price in (("small", 0.5), ("big", 4))}
+    policy = policy_at("http://localhost:1/v1", model="big", price={"prompt": 1, "sampled": 1}, prices=prices)
+    other = policy_at("http://localhost:1/v1", price={"prompt": 1, "sampled": 1}, prices=prices)
+
+    costs = [one.priced(Usage(10**6, 0, 0), model).cost for one in (policy, other) for model in ("small", "newer")]
+
+    assert costs == [0.5, 4, 0.5, 1]
+
+
+async def one_by_one(policy: OpenAIPolicy, requests: Sequence[Request]) -> list[Generation]:
+    return [await policy.generate(request) for request in requests]
+
+
+def test_answers_that_were_paid_for_are_kept_for_the_task_that_asked_and_given_again(tmp_path: Path) -> None:
+    def without_tools(body: dict[str, Any]) -> Reply:
+        return refusal(400, "no tools here") if "tools" in body else completion("fine")
+
+    users = [replace(ASK, actions=[OPEN], task=Task(0, 1, user=user)) for user in ("ada", "bob", "ada")]
+    with serving(without_tools) as (address, server):
+        found = []
+        for _ in range(2):
+            policy = policy_at(address)
+            policy.open(tmp_path)
+            found.append(finish(policy, one_by_one(policy, users)))
+        paid = [body for body in server.bodies if "tools" not in body]
+
+    assert len(paid) == 2
+    first, resumed = found
+    assert [one.repeated for one in resumed] == [False, False, True]
+    assert [one.in_text for one in first] == [one.in_text for one in resumed]
+    assert first[0].in_text != read_generation(reply("fine"), ()).in_text, "its calls stand in its text"
+
+
+def test_a_key_that_nobody_named_goes_to_openai_and_this_network_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-mine")
+    some = ["https://api.openai.com/v1", "https://mine.openai.azure.com/v1"]
+    some += ["http://gpu-7:8000/v1", "http://10.0.0.3/v1", "https://models.internal/v1"]
+    others = ["https://notopenai.com/v1", "https://openai.com.example.org/v1", "https://8.8.8.8/v1"]
+
+    assert [url for url in some + others if key_in("OPENAI_API_KEY", default_for=url)] == some
+
+
+def test_no_cookie_of_one_answer_goes_with_the_next_request() -> None:
+    with serving(replace(completion(), headers={"set-cookie": "who=ada; Path=/"})) as (address, server):
+        policy = policy_at(address.replace("127.0.0.1", "localhost"))
+
+        finish(policy, one_by_one(policy, [ASK, ASK]))
+    assert [headers.get("cookie") for headers in server.headers] == [None, None]
 
 
 def test_what_a_server_does_not_count_is_counted_where_it_gives_the_tokens() -> None:

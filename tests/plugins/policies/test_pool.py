@@ -14,7 +14,7 @@ import pytest
 from asynchronous import asynchronous
 
 from agentfw import Host, Message, Request, Task
-from agentfw.errors import EndpointError, SettingsError, UsageError
+from agentfw.errors import EndpointError, RequestRefusedError, SettingsError, UsageError
 from agentfw.request import Sampling
 from agentfw_plugins.policies.pool_policy import Balancer, PoolPolicy, PoolSettings
 
@@ -161,10 +161,14 @@ async def test_replicas_that_die_in_publishing_or_hang_are_replaced_and_no_reque
         await pool.publish(tmp_path, "die")
         answers = await asyncio.gather(*(pool.generate(ask("hello", number)) for number in range(20)))
         hung = await pool.generate(ask("hang once"))
+        await until(lambda: len(pool.replicas()) == 2)
+        lost = pool.metrics()["pool_restarts"]
+        with pytest.raises(RequestRefusedError, match="too long"):
+            await pool.generate(ask("refuse"))
 
         assert {answer.version for answer in (*answers, hung)} == {"die"}
         assert hung.text.startswith("hang once by")
-        await until(lambda: len(pool.replicas()) == 2)
+        assert (lost, len(pool.replicas()), pool.metrics()["pool_restarts"]) == (2, 2, 0), "what is refused loses none"
 
 
 @pytest.mark.slow

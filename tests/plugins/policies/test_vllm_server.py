@@ -20,7 +20,7 @@ import pytest
 from chat_server import Handler, listening
 
 from agentfw.episode import Message, Task, Usage
-from agentfw.errors import EndpointError, SettingsError
+from agentfw.errors import EndpointError, RequestRefusedError, SettingsError
 from agentfw.policy import Generation, Request, Sampling
 
 pytest.importorskip("transformers")
@@ -139,10 +139,13 @@ class Server:
 def serving(**answers: Any) -> Iterator[tuple[str, Server]]:
     """A server that speaks as vLLM does; `answers` change what it says of a path."""
     server = Server()
+    models = [
+        {"id": name, "max_model_len": 200, "parent": of} for name, of in (("p@0", "org/model"), ("org/model", None))
+    ]
 
     class Speaking(Handler):
         def do_GET(self) -> None:
-            self.answer(200, json.dumps({"data": [{"id": "org/model", "max_model_len": 200, "parent": None}]}))
+            self.answer(200, json.dumps({"data": models}))
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])) or b"{}")
@@ -237,17 +240,19 @@ def test_words_are_told_while_a_server_samples_them(small_model: Path) -> None:
 def test_logprobs_of_a_foreign_server_are_left_out_where_it_may_have_left_out_the_temperature(
     small_model: Path,
 ) -> None:
-    warm = Request([Message("user", "tea")], sampling=Sampling(0.5, max_tokens=4, seed=1), task=Task(3, 1))
+    drawn = (Sampling(warmth, top_p, max_tokens=4, seed=1) for warmth, top_p in ((0.5, None), (1.0, 0.9)))
+    warm, cut = (replace(ASK, sampling=sampling) for sampling in drawn)
 
     async def use(policy: VLLMPolicy) -> list[Generation]:
-        return [await policy.generate(ASK), await policy.generate(warm)]
+        return [await policy.generate(one) for one in (ASK, warm, cut)]
 
     choice = {"token_ids": [9, 11], "logprobs": {"token_logprobs": [-1.5, -0.5]}, "finish_reason": "length"}
     with serving(v1_completions=(200, json.dumps({"choices": [choice]}))) as (address, _):
-        plain, tempered = using(make(small_model, base_url=address), use)
+        plain, tempered, cut_off = using(make(small_model, base_url=address), use)
 
     assert len(plain.logprobs) == len(plain.token_ids)
     assert (tempered.logprobs, tempered.temperature) == ((), 0.5)
+    assert (cut_off.logprobs, cut_off.top_p) == ((), 0.9)
 
 
 @pytest.mark.slow
@@ -329,6 +334,9 @@ def test_what_a_server_refuses_is_told_with_what_helps(
     with serving(**answers) as (address, _), pytest.raises(EndpointError, match=said) as caught:
         using(make(small_model, base_url=address, sleep=True), use)
     assert fix in caught.value.fix
+    assert isinstance(caught.value, RequestRefusedError) == (said == "maximum context"), (
+        "a pool restarts no server for it"
+    )
 
 
 @pytest.mark.slow
@@ -364,6 +372,8 @@ def test_an_adapter_of_the_settings_is_loaded_once_and_answers(
     small_model: Path, make_adapter: Make, tmp_path: Path
 ) -> None:
     adapter = make_adapter(small_model, tmp_path / "adapter")
+    rank = json.loads((adapter / "adapter_config.json").read_text())["r"]
+    done = {"v1_load_lora_adapter": (400, "it has already been loaded")}  # by a try whose answer was lost
     (adapter / "agentfw.json").write_text('{"version": "policy@7"}')
 
     async def use(policy: VLLMPolicy) -> list[Generation]:
@@ -377,5 +387,11 @@ def test_an_adapter_of_the_settings_is_loaded_once_and_answers(
     assert [body["lora_path"] for body in loaded] == [str(adapter)]
     assert asked == [loaded[0]["lora_name"]] * 2
     assert [answer.version for answer in answers] == ["policy@7"] * 2
+    with serving(**done) as (address, _):
+        answer = using(
+            make(small_model, base_url=address, adapter=str(adapter), rank=rank),
+            lambda policy: policy.generate(ASK),
+        )
+    assert answer.version == "policy@7"
     with pytest.raises(SettingsError, match="is not an adapter"):
         make(small_model, adapter=str(small_model))

@@ -8,14 +8,15 @@ import random
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentfw_plugins.protocols import About, Body, Malformed, Protocol, protocols
+from agentfw_plugins.protocols import About, BadRequest, Body, Malformed, Protocol, protocols
 from agentfw_plugins.protocols.answers import StreamedReply, read_generation
-from agentfw_plugins.protocols.chat import headed
+from agentfw_plugins.protocols.chat import headed, read_chat
 from agentfw_plugins.protocols.completion import as_chunk
 
 from ..gateway.mutations import mutate
@@ -35,14 +36,28 @@ CHAT: dict[str, Any] = {
     "temperature": 0.5,
 }
 MESSAGE = {"role": "assistant", "content": "Sunny.", "reasoning_content": "Hm.", "tool_calls": [CALL]}
+COUNTED = {"prompt_tokens": 9, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 4}}
 REPLY: dict[str, Any] = {
     "id": "chatcmpl-1",
     "created": 1,
     "model": "served",
     "choices": [{"index": 0, "message": MESSAGE, "finish_reason": "tool_calls"}],
-    "usage": {"prompt_tokens": 9, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 4}},
+    "usage": {**COUNTED, "completion_tokens_details": {"reasoning_tokens": 2}},
 }
+ENDS = [
+    {"message": {"role": "assistant", "content": "Sunny."}, "finish_reason": end}
+    for end in ("length", "content_filter")
+]
 CONVERSING = [one for one in protocols().values() if one.converses and not one.plain]
+
+
+def heard(name: str, told: bytes) -> dict[str, Any]:
+    """The choice of an answer that was streamed."""
+    reply = StreamedReply(protocols()[name].reader)
+    for line in told.splitlines():
+        reply.take(line)
+    found: dict[str, Any] = reply.whole()["choices"][0]
+    return found
 
 
 def within(wanted: Any, found: Any) -> bool:
@@ -72,13 +87,53 @@ def test_a_request_is_read_as_it_was_written(protocol: Protocol, more: dict[str,
 
 
 @pytest.mark.parametrize("protocol", CONVERSING, ids=lambda protocol: protocol.name)
-def test_an_answer_is_read_as_it_was_written(protocol: Protocol) -> None:
-    answer = protocol.write_answer(REPLY, Body({"model": "served"}))
+def test_limits_and_turns_are_kept_and_no_tool_is_called_where_none_may_be(protocol: Protocol) -> None:
+    talk = [
+        {"role": "developer", "content": "Be brief."},
+        *CHAT["messages"][1:],
+        {"role": "user", "content": "And now?"},
+    ]
+    more = {"max_completion_tokens": 7, "user": "ada", "stop": [] if protocol.name == "responses" else "."}
+
+    written = protocol.write_request(Body({**CHAT, "messages": talk, "tool_choice": "none", **more}))
+    read = protocol.read_request(Body({**written, "model": "served"})).values
+
+    assert (read.get("max_completion_tokens") or read["max_tokens"], read["tool_choice"]) == (7, "none")
+    assert read.get("user", "") == ("" if protocol.name == "google" else "ada")
+    assert read.get("stop", []) == {"responses": [], "chat": "."}.get(protocol.name, ["."])
+    first, *_, result, last = read["messages"]
+    assert (first["content"], result["content"], last["content"]) == ("Be brief.", "22 degrees", "And now?")
+    if protocol.name in ("messages", "google"):
+        roles = [turn["role"] for turn in written[protocol.conversation]]
+        assert all(one != other for one, other in pairwise(roles)), "servers want turns"
+
+
+@pytest.mark.parametrize("protocol", CONVERSING, ids=lambda protocol: protocol.name)
+@pytest.mark.parametrize("choice", [REPLY["choices"][0], *ENDS], ids=lambda choice: str(choice["finish_reason"]))
+def test_an_answer_is_read_as_it_was_written(protocol: Protocol, choice: dict[str, Any]) -> None:
+    answer = protocol.write_answer({**REPLY, "choices": [choice]}, Body({"model": "served"}))
 
     found = protocol.read_answer(answer)
 
-    assert within(REPLY["choices"], found["choices"])
-    assert within(REPLY["usage"], found["usage"])
+    assert within([choice], found["choices"])
+    assert within(COUNTED, found["usage"])
+    assert found["usage"].get("total_tokens", 14) == 14
+
+
+@pytest.mark.parametrize("protocol", CONVERSING, ids=lambda protocol: protocol.name)
+def test_a_refusal_is_said_and_an_end_at_a_text_is_told_where_the_protocol_can(protocol: Protocol) -> None:
+    body = Body({"model": "served", "stop_sequences": ["END"]})
+    refused = {"message": {"role": "assistant", "content": None, "refusal": "No."}, "finish_reason": "stop"}
+
+    [found] = protocol.read_answer(protocol.write_answer({**REPLY, "choices": [refused]}, body))["choices"]
+    stopped = protocol.write_answer(
+        {**REPLY, "choices": [{**ENDS[0], "finish_reason": "stop", "stop_reason": "END"}]}, body
+    )
+
+    assert (found["message"].get("refusal") or found["message"]["content"]) == "No."
+    if protocol.name == "messages":
+        assert found["finish_reason"] == "content_filter"
+        assert (stopped["stop_reason"], stopped["stop_sequence"]) == ("stop_sequence", "END")
 
 
 @pytest.mark.parametrize("protocol", CONVERSING, ids=lambda protocol: protocol.name)
@@ -92,8 +147,56 @@ def test_a_stream_is_read_as_it_was_written(protocol: Protocol) -> None:
         reply.take(line)
 
     assert within(REPLY["choices"], reply.whole()["choices"])
-    assert within(REPLY["usage"], reply.whole()["usage"])
+    assert within(COUNTED, reply.whole()["usage"])
     assert "".join(filter(None, told)) == "Sunny."
+
+
+def test_pieces_of_a_stream_belong_to_their_choice_and_to_their_call() -> None:
+    def call(words: str, **more: Any) -> dict[str, Any]:
+        return {"delta": {"tool_calls": [{"function": {"name": None, "arguments": words}, **more}]}}
+
+    whole, reply = {"content": "a"}, StreamedReply(protocols()["chat"].reader)
+    pieces = [call('{"ci', index=0, id="c1"), call('ty": 1}', index=0), call("{}", id="c2"), call("{}", id="c3")]
+    for choice in ({"index": 1, "delta": {"content": "b"}}, {"index": 0, "delta": whole}, *pieces):
+        reply.take(b"data: " + json.dumps({"choices": [choice]}).encode())
+
+    first, second = (choice["message"] for choice in reply.so_far()["choices"])
+    assert (first["content"], second["content"]) == ("a", "b")
+    calls = [(one["id"], one["function"]["arguments"]) for one in first["tool_calls"]]
+    assert calls == [("c1", '{"city": 1}'), ("c2", "{}"), ("c3", "{}")]
+
+
+def test_thoughts_belong_to_one_answer_and_a_prompt_that_is_blocked_has_one_that_was_filtered() -> None:
+    responses, google = protocols()["responses"], protocols()["google"]
+    call = {"type": "function_call", "call_id": "c", "name": "weather", "arguments": "{}"}
+    thoughts = [{"type": "reasoning", "summary": [{"text": said}]} for said in ("Hm.", "Ah.")]
+    says = [{"role": "assistant", "content": said} for said in ("Sunny.", "Warm.", "Dry.")]
+    items = [thoughts[0], call, {"type": "function_call_output", "call_id": "c", "output": "22"}]
+
+    read = responses.read_request(Body({"input": [*items, says[0], thoughts[1], *says[1:]]})).values["messages"]
+    blocked = {"promptFeedback": {"blockReason": "SAFETY"}}
+
+    answers = [one.get("reasoning_content") for one in read if one["role"] == "assistant"]
+    assert answers == ["Hm.", None, "Ah.", None]
+    streamed = heard("google", b"data: " + json.dumps(blocked).encode())
+    for choice in (google.read_answer(blocked)["choices"][0], streamed):
+        assert choice["finish_reason"] == "content_filter"
+
+
+def test_a_request_to_a_policy_of_this_process_has_one_limit_one_user_and_the_tools_that_may_be_called() -> None:
+    limits = {"max_tokens": 9, "max_completion_tokens": 7, "n": 3, "seed": 5}
+    asked = read_chat(Body({**CHAT, **limits, "user": "ada", "safety_identifier": "x"}))
+
+    assert [one.sampling.seed for one in asked.each()] == [5, 6, 7], "with one seed, all answers would be equal"
+    assert (asked.sampling.max_tokens, asked.user) == (7, "ada")
+    one = {"type": "function", "function": {"name": "grep"}}
+    for choice, names in (("auto", "weather grep"), ("none", ""), ("required", "weather grep"), (one, "grep")):
+        asked = read_chat(Body({**CHAT, "tools": [*CHAT["tools"], one], "tool_choice": choice}))
+        assert [action.name for action in asked.actions] == names.split()
+    for field, value in (("tools", CHAT["tools"] * 2), ("response_format", FORM), ("user", "x" * 201)):
+        with pytest.raises(BadRequest) as refused:
+            read_chat(Body({**CHAT, field: value}), follows_schemas=True)
+        assert refused.value.field == field
 
 
 @pytest.mark.parametrize("name", ["chat", "completions", "responses", "messages", "google"])
@@ -105,10 +208,7 @@ def test_a_chunk_that_says_nothing_is_told_as_one(name: str) -> None:
     chunks = [{"id": "1", "choices": [{"index": 0, **one}]} for one in (said, *ends)]
     told = b"".join([*(event for chunk in chunks for event in writer.take(chunk)), *writer.end()])
 
-    reply = StreamedReply(protocols()[name].reader)
-    for line in told.splitlines():
-        reply.take(line)
-    assert reply.whole()["choices"][0]["message"]["content"] == "Sunny."
+    assert heard(name, told)["message"]["content"] == "Sunny."
 
 
 @pytest.mark.parametrize("protocol", CONVERSING, ids=lambda protocol: protocol.name)
@@ -130,13 +230,9 @@ def test_a_stream_of_many_pieces_takes_time_by_its_length(protocol: Protocol, ki
 def test_arguments_that_a_server_sends_as_an_object_are_told_as_json(name: str) -> None:
     chunk = {"tool_calls": [{"index": 0, "id": "c", "function": {"name": "weather", "arguments": {"city": "Köln"}}}]}
     writer = protocols()[name].writer(Body({"model": "served"}))
-    told = b"".join([*writer.take({"id": "1", "choices": [{"index": 0, "delta": chunk}]}), *writer.end()]).splitlines()
+    told = b"".join([*writer.take({"id": "1", "choices": [{"index": 0, "delta": chunk}]}), *writer.end()])
 
-    reply = StreamedReply(protocols()[name].reader)
-    for line in told:
-        reply.take(line)
-
-    (call,) = reply.whole()["choices"][0]["message"]["tool_calls"]
+    (call,) = heard(name, told)["message"]["tool_calls"]
     assert json.loads(call["function"]["arguments"]) == {"city": "Köln"}
 
 
@@ -152,17 +248,23 @@ def test_a_content_in_parts_and_calls_of_one_index_are_told_in_another_protocol(
 
 @pytest.mark.parametrize("protocol", CONVERSING, ids=lambda protocol: protocol.name)
 def test_what_was_recalled_changes_nothing_else(protocol: Protocol) -> None:
-    body = protocol.write_request(Body(CHAT))
+    said = [*CHAT["messages"], {"role": "assistant", "content": "Sunny."}, {"role": "user", "content": "And now?"}]
+    for first in (0, 1):  # with a system message, and without
+        body = protocol.write_request(Body({**CHAT, "messages": said[first:]}))
 
-    told = protocol.with_recalled(body, "You live in Berlin.")
+        told = protocol.with_recalled(body, "You live in Berlin.")
 
-    changed = [name for name in told if told[name] != body.get(name)]
-    assert len(changed) == 1
-    messages = protocol.read_request(Body({**told, "model": "served"})).values["messages"]
-    assert messages[0]["role"] == "system"
-    assert messages[0]["content"].endswith("You live in Berlin.")
-    assert messages[0]["content"].startswith("Be brief.")
-    assert messages[1:] == CHAT["messages"][1:]
+        changed = [name for name in told if told[name] != body.get(name)]
+        assert len(changed) == 1
+        messages = protocol.read_request(Body({**told, "model": "served"})).values["messages"]
+        assert messages[0]["role"] == "system"
+        assert messages[0]["content"].endswith("You live in Berlin.")
+        assert messages[0]["content"].startswith("Be brief." if first == 0 else "You")
+        assert messages[1:] == said[1:]
+    again = protocol.with_recalled_again(body, 1, "It is 5 degrees there.")
+    messages = protocol.read_request(Body({**again, "model": "served"})).values["messages"]
+    assert messages[:-1] == said[1:-1], "results of tools are not said by anybody"
+    assert "5 degrees" in json.dumps(messages[-1])
 
 
 def test_whatever_a_server_answers_is_translated_or_malformed() -> None:

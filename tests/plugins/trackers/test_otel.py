@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -110,8 +111,8 @@ def test_an_episode_is_a_trace_with_its_answers_tool_calls_recalls_and_scores(
 # -- what a span says --------------------------------------------------------------------------------------------------
 
 
-def traced(*operations: Any, content: bool = False) -> dict[str, Any]:
-    """The spans of these operations, by their names, as the SDK has them."""
+def spans_of(*operations: Any, content: bool = False) -> list[Any]:
+    """The spans of these operations, as the SDK has them."""
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
     exporter = InMemorySpanExporter()
@@ -121,7 +122,12 @@ def traced(*operations: Any, content: bool = False) -> dict[str, Any]:
         tracker.trace(operation)
     tracker.close()
     tracker.close()
-    return {span.name: span for span in exporter.get_finished_spans()}
+    return list(exporter.get_finished_spans())
+
+
+def traced(*operations: Any, content: bool = False) -> dict[str, Any]:
+    """The spans of one episode by their names."""
+    return {span.name: span for span in spans_of(*operations, content=content)}
 
 
 TUESDAY = {"day": "Tuesday"}
@@ -167,6 +173,14 @@ def test_a_span_has_times_tokens_and_names_by_the_conventions() -> None:
     root = spans["invoke_agent openai"]
     assert (root.start_time, root.end_time) == (1_000_000_000, 6_000_000_000)
     assert {span.parent.span_id for span in spans.values() if span is not root} == {root.context.span_id}
+
+
+def test_what_is_played_again_or_by_somebody_else_is_a_trace_of_its_own_also_if_it_is_stopped_in_the_middle() -> None:
+    spans = spans_of(*OPERATIONS, *OPERATIONS, replace(OPERATIONS[1], task=replace(TASK, user="bo")))
+
+    assert sorted(Counter(span.context.trace_id for span in spans).values()) == [2, 5, 5]
+    assert len({span.context.trace_id for span in spans if span.name == "evaluate rubric"}) == 2
+    assert len([span for span in spans if span.parent is None]) == 3
 
 
 def test_a_collector_that_takes_no_spans_is_told_of_once_and_stops_nothing(

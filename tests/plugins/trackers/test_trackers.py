@@ -30,6 +30,8 @@ SETTINGS: dict[str, Any] = {
     "policy": {"name": "openai", "settings": {"model": "küche", "retries": 3}},
     "rewards": [{"name": "utility", "weight": 0.5}],
     "horizon": None,
+    "tools": {"of ana: all": "x" * 7000},
+    "many": [*range(110)],
 }
 
 
@@ -82,7 +84,13 @@ def test_mlflow_has_one_run_with_its_settings_however_often_it_is_broken_off(tmp
         "rewards.0.name": "utility",
         "rewards.0.weight": "0.5",
         "horizon": "null",
+        "tools.of ana_ all": "x" * 6000,
+        **{f"many.{number}": str(number) for number in range(110)},
     }
+    client, run = mlflow_run(tmp_path / "mlflow")
+    client.delete_run(run.info.run_id)
+    track(MLflowTracker(MLflowSettings()), tmp_path, {0: {"reward": 0.5}})
+    assert history(tmp_path / "mlflow", "reward") == [(0, 0.5)], "one that was deleted isn't gone on with"
 
 
 BEGIN_AT_ONCE = """

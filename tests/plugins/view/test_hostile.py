@@ -43,11 +43,11 @@ def hostile(folder: RunFolder) -> None:
     file.write_text("".join(json.dumps(one.to_record()) + "\n" for one in [first, *others]))
 
 
-def rows_of(runs: Path) -> list[dict[str, Any]]:
+def rows_of(runs: Path, **wanted: str) -> list[dict[str, Any]]:
     index = Index(runs)
     index.refresh()
     with index.reading() as rows:
-        return find(rows, Filter()).rows
+        return find(rows, Filter(**wanted)).rows
 
 
 def test_nothing_of_a_record_becomes_markup(runs: Path, view: View) -> None:
@@ -96,11 +96,12 @@ def test_a_broken_line_hides_no_other_and_is_shown_as_it_is(runs: Path, view: Vi
 def test_a_run_with_results_of_another_version_opens_and_says_what_cant_be_read(runs: Path, view: View) -> None:
     folder = runs_of(runs)[0]
     file = folder.path / "summary.json"
-    summary = json.loads(file.read_text())
+    summary, url = json.loads(file.read_text()), view(runs)
+    assert "can't be read" not in read(f"{url}/run/{folder.id}")
     del summary["usage"], summary["sha256"]
     file.write_text(json.dumps(summary))
 
-    page = read(f"{view(runs)}/run/{folder.id}")
+    page = read(f"{url}/run/{folder.id}")
 
     assert "What came of this run can't be read (KeyError: 'usage'): agentfw 0." in page
     assert f"?run={folder.id}" in page
@@ -127,14 +128,17 @@ def test_a_run_that_is_being_written_is_read_as_far_as_it_is_there(runs: Path) -
 
 def test_a_journal_in_the_place_of_another_is_read_anew(recorded: Path, tmp_path: Path) -> None:
     (careful, careless), runs = runs_of(recorded), tmp_path / "runs"
-    folder = shutil.copytree(careful.path, runs / careful.id)
-    before = [row["refused"] for row in rows_of(runs)]
+    folder = shutil.copytree(careless.path, runs / careless.id)
+    before = rows_of(runs, text="open_message 99")
 
-    shutil.copytree(careless.path, folder, dirs_exist_ok=True, copy_function=replaced)
-    after = [row["refused"] for row in rows_of(runs)]
+    shutil.copytree(careful.path, folder, dirs_exist_ok=True, copy_function=replaced)
+    after, stale = rows_of(runs), rows_of(runs, text="open_message 99")
     shutil.rmtree(folder)
 
-    assert (sum(before), sum(after) > 0, len(after)) == (0, True, 2)
+    assert sum(row["refused"] for row in before) > 0
+    assert ([row["refused"] for row in after], stale) == ([0, 0], [])
+    assert {row["run_name"] for row in after} == {careless.id}
+    assert after[0]["began"] == careful.about["created"], "what run.json says is read anew"
     assert rows_of(runs) == []
 
 
@@ -152,3 +156,9 @@ def test_a_damaged_index_is_made_again_and_is_as_private_as_the_runs(runs: Path)
         (runs / ".index.sqlite").write_bytes(content)
 
         assert len(rows_of(runs)) == len(whole) == 4
+    index = Index(runs)
+    index.refresh()
+    for file in runs.glob(".index.sqlite*"):  # as when somebody is forgotten, while the pages are served
+        file.unlink()
+    index.refresh()
+    assert index.count() == 4

@@ -17,10 +17,11 @@ from typing import Any
 import httpx
 import pytest
 from chat_server import completion, serving
-from command_line import Agentfw
+from command_line import Agentfw, Answer
 from serving_gateways import CLIENT
 
 from agentfw import Generation, Request
+from agentfw_plugins.view.annotations import read_annotations
 from agentfw_plugins.worlds.from_feedback import read_examples
 
 from .conftest import viewed
@@ -62,9 +63,8 @@ def test_what_is_said_of_an_episode_is_shown_found_and_never_in_its_record(sessi
         .headers["location"]
         .endswith(episode)
     )
-    post(url, "annotate", episode=episode, tag="odd")
-    post(url, "annotate", episode=episode, tag="later")
-    post(url, "annotate", episode=episode, untag="later")
+    for given in ({"tag": "odd"}, {"tag": "later"}, {"tag": "odd"}, {"untag": "later"}):
+        post(url, "annotate", episode=episode, **given)
     post(url, "annotate", episode=episode, note="<b>look</b> at the tea", turn="0")
     page = CLIENT.get(f"{url}/episode/{episode}").text
 
@@ -72,6 +72,16 @@ def test_what_is_said_of_an_episode_is_shown_found_and_never_in_its_record(sessi
     assert "&lt;b&gt;look&lt;/b&gt; at the tea" in page
     assert named(url, "mark=star") == named(url, "mark=tag+odd") == named(url, "mark=note") == ["00000-0"]
     assert named(url, "mark=tag+later") == []
+    assert named(url, "mark=unrated") == named(url)
+    for kind, value in (("rating", "2"), ("correction", "Green.\r\nOr mint."), ("correction", "Green.\r\nOr mint.")):
+        post(url, "annotate", episode=episode, turn="0", **{kind: value})  # browsers end lines so
+    said = read_annotations(run)
+    assert (said["", "00000-0", None].tags, said["", "00000-0", 0].correction) == (["odd"], "Green.\nOr mint.")
+    assert len((run / "annotations.jsonl").read_text().splitlines()) == 8, "what says nothing new isn't written"
+    assert (named(url, "mark=rated"), named(url, "mark=unrated&sort=began")[-1:]) == (["00000-0"], ["00001-0"])
+    for form in ({"star": ""}, {"turn": "0", "rating": ""}, {"turn": "0", "correction": ""}):
+        post(url, "annotate", episode=episode, **form)
+    assert named(url, "mark=star") == named(url, "mark=rated") == []
     assert {name: (run / name).read_bytes() for name in before} == before
 
 
@@ -98,21 +108,25 @@ def test_a_page_starts_nothing_unless_that_was_allowed(sessions: Path, view: Vie
     assert [folder.name for folder in sessions.iterdir() if folder.is_dir()] == [run.name]
 
 
-def test_an_answer_that_broke_off_waits_for_no_rating(tmp_path: Path, view: View) -> None:
+def test_an_answer_that_broke_off_or_was_rated_by_its_user_waits_for_no_rating(tmp_path: Path, view: View) -> None:
     class BreaksOff(Echo):
         async def generate(self, request: Request) -> Generation:
             return replace(await super().generate(request), finish="interrupted")
 
     async def lead() -> None:
         async with live_run(tmp_path) as live:
-            for name, policy in (("tea", BreaksOff()), ("cake", Echo())):
+            for name, policy in (("tea", BreaksOff()), ("rain", Echo()), ("snow", Echo()), ("cake", Echo())):
                 await asked_once(live, name, "ana", f"What about {name}?", policy)
+            for name, turn in (("rain", 0), ("snow", None)):
+                live.sessions[name].feedback(1.0, turn=turn)
+                await live.keep(live.sessions[name])
 
     asyncio.run(lead())
     page = CLIENT.get(f"{view(tmp_path)}/rate?sort=began&order=up").text
 
     assert "What about cake?" in page
-    assert "What about tea?" not in page
+    assert [name for name in ("tea", "rain", "snow") if f"What about {name}?" in page] == []
+    assert "<b>2 rated</b>" in page, "what its user thought of it counts, too"
 
 
 @pytest.mark.slow
@@ -165,6 +179,8 @@ def test_a_filter_is_kept_and_a_question_is_added_to_the_tasks(sessions: Path, v
     tasks = [json.loads(line) for line in (sessions / "tasks.jsonl").read_text().splitlines()]
 
     assert 'href="./?user=ana">of ana</a>' in kept
+    post(url, "save", name="of ana", filter="", back="?user=ana")
+    assert "of ana</a>" not in CLIENT.get(f"{url}/").text
     assert [(one["messages"], one["answer"], one["user"]) for one in tasks] == [
         ([{"role": "user", "content": "What about cake?"}], "Cake on Sunday.", "ana")
     ]
@@ -235,17 +251,28 @@ def test_a_scan_that_was_killed_half_way_goes_on_and_scans_nothing_twice(
 @pytest.mark.slow
 def test_a_question_is_asked_once_about_each_episode(agentfw: Agentfw, recorded: Path, tmp_path: Path) -> None:
     run = shutil.copytree(runs_of(recorded)[1].path, tmp_path / "runs" / "2026-11-29-inbox-few")
-    answers = iter(["No.", "Yes, turn 2 opens a mail that isn't there."])
+    found = "Yes, turn 2 opens a mail that isn't there."
+    answers = iter(["No.", found, "Notice turn 2.", "no", "No", "No."])
     with serving(lambda body: completion(next(answers))) as (address, server):
-        words = ["--ask", "Was a mail opened that isn't there?", "--at-once", "1"]
-        words += ["--set", f"base_url={address}", "--set", "model=served"]
-        first, again = (agentfw("view", "scan", run.name, *words, "--json") for _ in range(2))
 
-    assert (first.code, again.code) == (0, 0), first.err
+        def asked(question: str, model: str = "served") -> Answer:
+            settings = ("--set", f"base_url={address}", "--set", f"model={model}", "--at-once", "1", "--json")
+            return agentfw("view", "scan", run.name, "--ask", question, *settings).ok
+
+        first, again = (asked("Was a mail opened that isn't there?") for _ in range(2))
+        other = asked("Was it in a hurry?")
+        second = asked("Was a mail opened that isn't there?", model="better")
+
     assert first.out == again.out
-    assert [one["text"] for one in first.json["found"]] == ["Yes, turn 2 opens a mail that isn't there."]
-    assert len(server.bodies) == 2
+    assert [[one["text"] for one in told.json["found"]] for told in (first, other, second)] == [
+        [found],
+        ["Notice turn 2."],
+        [],
+    ]
+    assert len(server.bodies) == 6
     assert "mail 99" in server.bodies[0]["messages"][1]["content"]
+    left = [mark.findings for mark in read_annotations(run).values() if mark.findings]
+    assert left == [{"Was it in a hurry?": "Notice turn 2."}], "what isn't found any more is gone"
 
 
 @pytest.mark.slow

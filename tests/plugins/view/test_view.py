@@ -12,9 +12,14 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 import pytest
+from command_line import Agentfw
 from serving_gateways import CLIENT
 
 from agentfw.runs import RunFolder, compare_runs
+from agentfw_plugins.view.annotations import with_annotations
+from agentfw_plugins.view.difference import Side, pairs_of, remarkable
+from agentfw_plugins.view.index import Index
+from agentfw_plugins.view.search import Filter, find
 
 from .conftest import HOST, play, viewed
 
@@ -57,6 +62,15 @@ def runs_of(runs: Path) -> list[RunFolder]:
         ('text="first Ada"', 0),
         ("text=%27 OR * NEAR( -", 0),
         ("text=open_message 99", 2),
+        ("least=-1", 1),
+        ("most=-1.505", 1),
+        ("least=-1.5&most=-1.005", 2),
+        ("ended=finished&version=script", 4),
+        ("ended=ended", 0),
+        ("version=scrip", 0),
+        ("failure=empty", 0),
+        ("mark=unrated", 4),
+        ("mark=rated", 0),
     ],
 )
 def test_episodes_are_filtered(url: str, filter: str, count: int) -> None:
@@ -75,7 +89,7 @@ def test_the_address_keeps_what_was_chosen(url: str) -> None:
 
 
 def test_a_filter_that_means_nothing_is_told(url: str) -> None:
-    for filter in ("outcome=error", "least=much", "failure=bad", "sort=luck", "text=* -"):
+    for filter in ("outcome=error", "least=much", "failure=bad", "sort=luck", "text=* -", "mark=odd"):
         answer = CLIENT.get(f"{url}/?{filter}")
 
         assert answer.status_code == 400, filter
@@ -113,6 +127,7 @@ def test_two_runs_are_compared_task_by_task_as_in_the_terminal_by_any_figure(rec
     assert len(first) == 2
     assert abs(first[0]) >= abs(first[1])
     assert first == [-one for one in second]
+    assert min(first) > 0, "what is nowhere written twice costs less than opening what is there"
     for row in found:
         for one in (*row.intervals, row.differences[1]):
             assert f">{one}</td>" in by_figure, row.figure
@@ -120,6 +135,65 @@ def test_two_runs_are_compared_task_by_task_as_in_the_terminal_by_any_figure(rec
         assert f'href="./run/{folder.id}"' in by_figure
         for episode in folder.episodes():
             assert f'href="./episode/{folder.id}/{episode.id}"' in by_figure
+
+
+def test_pairs_are_of_one_sample_the_most_changed_first_and_the_worst_is_what_is_not_better() -> None:
+    def side(*values: float) -> Side:
+        tasks = zip([("a", 0), ("a", 1), ("b", 0)], values, strict=True)
+        same = [
+            {"environment": "e", "task": task, "sample": at, "figures": {"error": one}} for (task, at), one in tasks
+        ]
+        return Side("run", RunFolder(Path(), {}), None, same)
+
+    pairs = pairs_of(side(1, 5, 2), side(0, 2, 4), "error")
+
+    assert [pair.change for pair in pairs] == [-3, 2, -1]
+    looked_at = [(name, pair.after) for name, pair in remarkable(pairs, "lower")]
+    assert looked_at == [("most changed", 2), ("worst", 4), ("median", 2), ("best", 0)]
+
+
+def test_evaluations_are_told_apart_in_lists_ratings_and_comparisons(runs: Path, view: View) -> None:
+    run = runs_of(runs)[0]
+    for number, reward in enumerate((0.9, 0.5, 1.0)):
+        place = run.path / "evaluations" / f"{number:05d}"
+        place.mkdir(parents=True)
+        for journal in ("episodes.jsonl", "metrics.jsonl"):
+            line = json.loads((run.path / journal).read_text().splitlines()[0])
+            for index in range(30):
+                name = {"episode": f"{index:05d}-0", "reward": reward} if "episode" in line else {}
+                line |= name or {"task": {**line["task"], "index": index}}
+                with (place / journal).open("a") as file:
+                    file.write(json.dumps(line) + "\n")
+    url, second = view(runs), f"{run.id}/evaluations/00001/00001-0"
+    CLIENT.post(f"{url}/annotate", data={"episode": second, "turn": "0", "rating": "5"})
+
+    assert len(shown(read(f"{url}/?stage=evaluation+1"))) == 30
+    first, last, beyond = (shown(read(f"{url}/?stage=evaluation&page={page}")) for page in (1, 2, 9))
+    assert (len({*first}), len({*first, *last})) == (50, 90)
+    assert last == beyond
+    assert shown(read(f"{url}/?mark=rated")) == [f"./episode/{second}"]
+    own = next(one for one in run.episodes() if one.id == "00001-0")
+    assert with_annotations(own, run.path).events == own.events, "it is another episode's"
+    page = read(f"{url}/run/{run.id}")
+    assert page.count("fell most") == 1
+    assert page.index("stage=evaluation+1") < page.index("fell most") < page.index("stage=evaluation+0")
+    third = read(f"{url}/episode/{run.id}/evaluations/00002/00001-0")
+    pair = f"pair?left={second}&right={run.id}/evaluations/00002/00001-0"
+    assert re.findall(r'href="[./]*([^"]+)">What the version before did', third) == [pair]
+
+
+def test_a_folder_of_pages_has_the_runs_that_were_named_and_nothing_of_others(
+    recorded: Path, agentfw: Agentfw, tmp_path: Path
+) -> None:
+    careful, careless = runs_of(recorded)
+    words = ("view", careless.id, "--runs", str(recorded), "--bundle", str(tmp_path / "site"))
+
+    made, again = agentfw(*words), agentfw(*words)
+
+    assert (made.code, again.code) == (0, 2)
+    files = {file.name: file.read_text("utf-8") for file in (tmp_path / "site").iterdir()}
+    assert len([name for name in files if name.startswith(careless.id)]) == 4, "two episodes, and their records"
+    assert [name for name, text in files.items() if careful.id in name + text] == []
 
 
 def test_what_comes_while_the_page_is_open_is_shown(
@@ -209,6 +283,12 @@ def test_an_episode_that_was_left_out_says_why_and_is_found_by_it(runs: Path, vi
 
     for page in (f"{url}/?failure=left_out", f"{url}/?text=drawer", f"{url}/episode/{runs_of(runs)[0].id}/00009-0"):
         assert "the drawer is stuck" in read(page)
+    with (runs_of(runs)[0].path / "failed.jsonl").open("a") as file:
+        file.write('{"retried": ["00009-0"]}\n')
+    index = Index(runs)
+    index.refresh()
+    with index.reading() as rows:
+        assert find(rows, Filter(failure="left_out")).count == 0, "it is played again"
 
 
 def test_a_run_in_which_no_episode_has_ended_yet_says_so(tmp_path: Path, view: View) -> None:

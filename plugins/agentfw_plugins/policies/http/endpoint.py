@@ -41,6 +41,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 8.0  # seconds; bounds of the jitter, which 
 _CONNECT = 10.0  # seconds; a host that doesn't accept a connection by then is tried again
 _REFUSED = 2.5  # seconds for the first request to a server that takes no connection; the others try once
 _LONGEST_HEADER, _LARGE = 65_536, 1_000_000  # bytes
+REFUSES_ONE = {400, 413, 422}  # refusals that concern one request; another request may succeed
 LARGEST = 32_000_000  # bytes of an answer; 100,000 tokens with their ids and logprobs take about 20 MB
 
 

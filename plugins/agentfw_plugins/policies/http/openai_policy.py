@@ -37,7 +37,7 @@ from ...protocols import BadRequest, Body, protocol_named
 from ...protocols.answers import StreamedReply, read_generation
 from ...protocols.chat import write_chat
 from ...protocols.completion import table, text
-from .endpoint import Endpoint, Refused, is_listed, key_in
+from .endpoint import REFUSES_ONE, Endpoint, Refused, is_listed, key_in
 from .forwarding import Forwarder
 from .prices import Prices
 
@@ -46,7 +46,6 @@ logger = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 
 _GUESSING = 10.0  # seconds; maximum time to look up the name of a model for a request, or for an error
-_THIS_ONE = {400, 413, 422}  # refusals that concern one request; another request may succeed
 _OWN_FIELDS = {"messages", "model", "n", "stream", "stream_options", "tools"}
 
 _NOT_SUPPORTED = r"(?is)(?=.*(?:support|only the default|deprecated|not permitted|not allowed|unknown|unrecogni[sz]ed))"
@@ -380,7 +379,7 @@ class OpenAIPolicy(Policy):
             fix = "prompt and max_tokens exceed the model's context: lower window or max_tokens, or serve a longer one"
         else:
             fix = "the server doesn't support this request; see its log"
-        kind = RequestRefusedError if status in _THIS_ONE else EndpointError
+        kind = RequestRefusedError if status in REFUSES_ONE else EndpointError
         return kind(f"{refusal.url} refused: HTTP {status}: {refusal.words}", fix=fix)
 
 

@@ -21,12 +21,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agentfw.errors import EndpointError, SettingsError
+from agentfw.errors import EndpointError, RequestRefusedError, SettingsError
 
 from ...protocols.answers import StreamedReply, read_usage
 from ...protocols.chat import ChatCompletions
 from ...protocols.protocol import Malformed
-from ..http.endpoint import Endpoint, Refused, key_in
+from ..http.endpoint import REFUSES_ONE, Endpoint, Refused, key_in
 from ..local.sampling import Drawing, Sampled
 from .vllm_backend import Heard, VLLMSettings, engine_options
 
@@ -185,7 +185,8 @@ class VLLMServer:
             async with self._endpoint.slot() as until:
                 return await self._endpoint.ask("/v1/completions", body, read, until, streamed=streamed)
         except Refused as refusal:
-            raise self._blamed(f"{refusal}: {refusal.words}", "check that it is vLLM 0.11 or later") from None
+            kind = RequestRefusedError if refusal.status in REFUSES_ONE else EndpointError
+            raise self._blamed(f"{refusal}: {refusal.words}", "check that it is vLLM 0.11 or later", kind) from None
         except EndpointError as error:
             raise await self._lost(error) from None
 
@@ -214,8 +215,7 @@ class VLLMServer:
         until = loop.time() + (self.settings.deadline if self.settings.base_url else self.settings.start_deadline)
         try:
             while True:
-                code = self._process.poll() if self._process is not None else None
-                if code is not None:
+                if self._process is not None and (code := self._process.poll()) is not None:
                     raise self._blamed(f"vLLM ended with code {code} before it served anything", _ADVICE)
                 try:
                     async with asked.slot() as soon:
@@ -282,7 +282,7 @@ class VLLMServer:
             await asyncio.sleep(_DYING / 30)
         return self._blamed(str(error), error.fix)
 
-    def _blamed(self, what: str, fix: str) -> EndpointError:
+    def _blamed(self, what: str, fix: str, kind: type[EndpointError] = EndpointError) -> EndpointError:
         """An error with the last lines of the server's log, and a fix if one is known."""
         if self._process is not None and (code := self._process.poll()) is not None:
             what = f"vLLM is gone (code {code}): {what}"
@@ -291,7 +291,7 @@ class VLLMServer:
             said = self._log.read_text("utf-8", "replace")[-_TAIL:]
             what += "".join(f"\n  | {line[:300]}" for line in _telling(said.splitlines()))
         known = (cause for pattern, cause in _CAUSES.items() if re.search(pattern, f"{what}\n{said}", re.I))
-        return EndpointError(what, fix=next(known, fix))
+        return kind(what, fix=next(known, fix))
 
 
 def _telling(lines: Sequence[str]) -> list[str]:
