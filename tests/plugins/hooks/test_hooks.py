@@ -199,7 +199,7 @@ def test_a_limit_holds_for_its_month_user_key_and_book_and_an_own_one_in_the_pla
         for module in ("budget", "ledger"):
             monkeypatch.setattr(f"agentfw_plugins.hooks.{module}.today", lambda: day)
         spec = SimpleNamespace(environment=SimpleNamespace(name=environment))
-        run = SimpleNamespace(id="r", spec=spec, folder=SimpleNamespace(path=tmp_path / "r"))
+        run = SimpleNamespace(id="r", spec=spec, folder=RunFolder(tmp_path / "r", {}))
         hook.agentfw_run_started(run)
         request = Request((), task=Task(0, 7, user, query=session))
         await hook.agentfw_request(run, request, "m", lambda: usage)
