@@ -6,6 +6,7 @@ from math import sqrt
 
 import pytest
 
+from agentfw.episode import Event
 from agentfw.errors import SettingsError
 from agentfw.optimizer import Loss, Scored
 
@@ -65,6 +66,9 @@ def test_a_batch_is_filled_with_groups_that_differ() -> None:
     assert dapo.missing([different, equal, different, equal], wanted=4) == 2
     assert dapo.missing([different, equal, different, equal, equal, different], wanted=4) == 1
     assert dapo.missing([different, equal, different, equal, equal, different, different], wanted=4) == 0
+    assert chosen("dapo", {"skip": False}).missing([equal, equal], wanted=2) == 0
+    # Equal rewards of answers of which one is too long differ, once it has lost some.
+    assert chosen("dapo", LONG).missing([answered([80, 100], [1.0, 1.0]), equal], wanted=2) == 1
 
 
 def test_it_stops_asking_when_the_limit_is_reached() -> None:
@@ -135,18 +139,35 @@ def test_dpo_compares_the_best_and_the_worst_answer_to_what_was_shown() -> None:
 
 
 def test_dpo_pairs_no_answers_to_different_requests_and_none_that_was_cut_off() -> None:
-    """Two conversations begin alike and go on differently. The third answer to their beginning was cut off."""
+    """Two conversations begin alike and go on differently. The third answer to their beginning was cut off.
+
+    The fourth began differently and comes to the same question, and so does one in another group.
+    """
     dpo = chosen("dpo")
     talks = [
         make.conversation(0, "tea?", "which?"),
         make.conversation(1, "tea?", "how long?"),
         make.conversation(2, "tea?"),
+        make.conversation(3, "coffee?", "which?"),
+        make.conversation(4, "tea?", "which?"),
     ]
     talks[2].turns[0].finish = "length"
 
-    found = table(
-        dpo.advantages([[Scored(talk, (), reward) for talk, reward in zip(talks, (1.0, 0.0, -9.0), strict=True)]])
-    )
+    *group, other = [Scored(talk, (), reward) for talk, reward in zip(talks, (1.0, 0.0, -9.0, 0.0, 0.0), strict=True)]
+    found = table(dpo.advantages([group, [other]]))
 
     assert found == {("00000-0", 0): 1.0, ("00000-1", 0): -1.0}
-    assert dpo.metrics() == {"pairs": 1.0, "unpaired": 2.0, "answers_left_out": 1.0}
+    assert dpo.metrics() == {"pairs": 1.0, "unpaired": 6.0, "answers_left_out": 1.0}
+
+
+def test_a_hint_is_about_the_answer_that_it_names_or_about_all() -> None:
+    talk = make.conversation(0, "tea?", "which?", "how long?")
+    talk.turns[2].finish = "length"
+    said = {"kind": "observation", "name": "feedback"}
+    talk.events.append(Event(1, data={"turn": 1, "text": "shorter"}, **said))
+    hint = chosen("hint")
+
+    assert table(hint.advantages([[Scored(talk, (), 0.0)]])) == {("00000-0", 1): 1.0}
+    talk.events.append(Event(1, data={"text": "in German"}, **said))
+    assert table(hint.advantages([[Scored(talk, (), 0.0)]])) == {("00000-0", 0): 1.0, ("00000-0", 1): 1.0}
+    assert hint.metrics() == {"hints": 2.0, "answers_left_out": 1.0}

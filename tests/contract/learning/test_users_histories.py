@@ -6,6 +6,7 @@ import json
 import math
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from math import sqrt
 from pathlib import Path
 
@@ -114,14 +115,32 @@ def test_in_a_group_of_several_users_each_is_measured_from_their_own_anchor() ->
     assert parpo.state()["anchors"]["bob"][0] == 21.0  # by a tenth of the way
 
 
-@pytest.mark.parametrize("baseline", ["min_upper", "max_lower", "anchor"])
+def test_the_first_batches_count_alike_and_later_ones_by_the_decay() -> None:
+    """Means 0, 3, 6 and 7: one half, a third, and then a quarter of the way. Then 8, of two groups.
+
+    The variance is that within groups: nothing at first, and then a quarter of the mean of 2 and 0.
+    """
+    parpo, means = chosen("parpo", {"decay": 0.75}), []
+    for number, reward in enumerate([0.0, 3.0, 6.0, 7.0]):
+        parpo.advantages([make.tracked([0.0, 0.0], [reward, reward], index=number)])
+        means.append(parpo.state()["anchors"]["ada"][0])
+    parpo.advantages([make.tracked([0.0, 0.0], rewards, index=place) for place, rewards in ((5, [7, 9]), (6, [8, 8]))])
+
+    assert means == pytest.approx([0.0, 1.5, 3.0, 4.0])
+    assert parpo.state()["anchors"]["ada"] == pytest.approx([5.0, 0.25, 5])
+
+
+@pytest.mark.parametrize("baseline", ["min_upper", "max_lower", "anchor", "group"])
 def test_single_samples_are_judged_by_the_anchor_whatever_the_baseline(baseline: str) -> None:
     """Anchor at mean 2 and deviation 1: rewards 1.5, 2 and 5 are half a deviation below, at it, and 3 above.
+
+    Compared within the group, nothing is learned.
 
     Those at the anchor learn nothing, so they aren't counted as anchored. GRPO would learn nothing of any. The variance
     of a single reward is taken around the old mean, (5 - 2)^2 = 9, for around its own it would be 0: (1 + 9) / 2.
     """
     for reward, personal in ((1.5, -0.5), (2.0, 0.0), (5.0, 3.0)):
+        personal *= baseline != "group"
         settings = {**AT_ONCE, "baseline": baseline, "base_weight": 0.0, "personal_weight": 1.0, "decay": 0.5}
         parpo = chosen("parpo", settings)
         parpo.advantages([make.tracked([0.0, 0.0], [1.0, 3.0])])
@@ -180,6 +199,16 @@ def test_alone_a_base_reward_is_measured_from_the_running_mean_of_its_query() ->
 
     assert values(running.advantages(second)) == pytest.approx([1.5])
     assert values(plain.advantages(second)) == [0.0]
+    # One far off is bounded; nothing is known of another query; in a group of two, they are compared; one is too few.
+    other = make.tracked([5.0], [0.5], index=4)
+    other[0].episode.task = replace(other[0].episode.task, query="another")
+    batch = [make.tracked([102.0], [0.5], index=3), other, make.tracked([5.0, 4.0], [0.5, 0.5], index=5)]
+    for warm_up, bounded in ((1, 2.0), (2, 0.0)):
+        known = chosen("parpo", {**AT_ONCE, "base_baseline": "running", "warm_up": warm_up})
+        known.restore({"anchors": {}, "queries": {"": [2.0, 1.0, 1]}})
+        half = sqrt(0.5) / 2
+        assert values(known.advantages(batch)) == pytest.approx([bounded, 0.0, half, -half], abs=1e-5)
+    assert known.state()["queries"]["another"] == [5.0, 0.0, 1]
     again = chosen("parpo", {**AT_ONCE, "base_baseline": "running"})
     again.restore(json.loads(json.dumps(running.state())))
     assert again.state() == running.state()
@@ -243,14 +272,17 @@ def test_a_single_answer_is_measured_from_its_users_history() -> None:
 
     Half of the variance lies within requests, and that is the unit: sqrt(2) of it are one deviation.
     """
-    one = chosen("empirical_bayes", PERSONAL)
     track = {"batches": 0, "noise": 0.5, "requests": 0.5}
     people = {"ada": [1e6, 2.0, 1.0], "ben": [1e6, 20.0, 100.0]}
-    one.restore({"base": {"users": {}, **track}, "personal": {"users": people, **track}})
+    for changes, expected in ((PERSONAL, math.sqrt(2)), ({"personal_weight": 0.25, "bound": 1.2}, 0.3)):
+        one = chosen("empirical_bayes", {**changes, "discount": 0.5})
+        one.restore({"base": {"users": {}, **track}, "personal": {"users": people, **track}})
 
-    found = values(one.advantages([group("ada", [3.0]), group("ben", [30.0], 1)]))
+        found = values(one.advantages([group("ada", [3.0]), group("ben", [30.0], 1)]))
 
-    assert found == pytest.approx([math.sqrt(2)] * 2, abs=3e-3)
+        assert found == pytest.approx([expected] * 2, abs=3e-3)
+        assert one.state()["personal"]["users"]["ada"][0] == 1e6 / 2 + 1
+        assert [one.metrics()[name] for name in ("new_users", "history_share")] == [0.0, 1.0]
 
 
 def test_group_and_history_are_weighed_by_precision() -> None:
