@@ -7,8 +7,12 @@ from math import sqrt
 import pytest
 
 from agentfw.episode import Event
-from agentfw.errors import SettingsError
+from agentfw.errors import SettingsError, UsageError
 from agentfw.optimizer import Loss, Scored
+from agentfw_plugins.learners.lessons import Lesson
+from agentfw_plugins.learners.token_tree import TurnTokens
+from agentfw_plugins.optimizers.distillation import HintLoss
+from agentfw_plugins.optimizers.imitation import DPOLoss
 
 from .conftest import chosen, make, table, values
 
@@ -66,7 +70,8 @@ def test_a_batch_is_filled_with_groups_that_differ() -> None:
     assert dapo.missing([different, equal, different, equal], wanted=4) == 2
     assert dapo.missing([different, equal, different, equal, equal, different], wanted=4) == 1
     assert dapo.missing([different, equal, different, equal, equal, different, different], wanted=4) == 0
-    assert chosen("dapo", {"skip": False}).missing([equal, equal], wanted=2) == 0
+    for keeping in ({"skip": False}, {"kl": 0.01}):  # the equal ones
+        assert chosen("dapo", keeping).missing([equal, equal], wanted=2) == 0
     # Equal rewards of answers of which one is too long differ, once it has lost some.
     assert chosen("dapo", LONG).missing([answered([80, 100], [1.0, 1.0]), equal], wanted=2) == 1
 
@@ -171,3 +176,17 @@ def test_a_hint_is_about_the_answer_that_it_names_or_about_all() -> None:
     talk.events.append(Event(1, data={"text": "in German"}, **said))
     assert table(hint.advantages([[Scored(talk, (), 0.0)]])) == {("00000-0", 0): 1.0, ("00000-0", 1): 1.0}
     assert hint.metrics() == {"hints": 2.0, "answers_left_out": 1.0}
+    shown = HintLoss(hint.loss()).hinted(talk, talk.turns[1])
+    assert shown is not None
+    assert [one.content for one in shown] == ["tea?", "well", "which?\n\nFeedback on an earlier answer: in German"]
+
+
+def test_the_margin_of_a_pair_is_that_of_its_two_answers_to_one_prompt() -> None:
+    """Two pairs of one prompt, and one of another. R is 5 and 4 better than 1 and 2: margins 4 and 2; and 3 - 7."""
+    dpo = chosen("dpo").loss()
+    sides = [((1,), 1.0), ((1,), -1.0), ((2,), -1.0), ((1,), 1.0), ((1,), -1.0), ((2,), 1.0)]
+    lessons = [Lesson(TurnTokens(prompt, (3,)), value, (), 0, place) for place, (prompt, value) in enumerate(sides)]
+
+    assert DPOLoss(dpo).baselines(lessons, [5.0, 1.0, 7.0, 4.0, 2.0, 3.0]) == [4.0, 4.0, -4.0, 2.0, 2.0, -4.0]
+    with pytest.raises(UsageError, match=r"turn 4 of episode .*has no other answer to its prompt in its minibatch"):
+        DPOLoss(dpo).baselines([*lessons[:3], lessons[4], lessons[5]], [0.0] * 5)
