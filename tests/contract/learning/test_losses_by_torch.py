@@ -56,9 +56,9 @@ PAIRS = [
 """Two answers each to two prompts: the better and the worse."""
 SAID = [
     Said(0, PROMPT, (20, 21, 22), 1.5, apart=0.1),
-    Said(0, (*PROMPT, 20, 21, 22, 14), (23,), -0.5, apart=-0.6),
+    Said(0, (*PROMPT, 20, 21, 22, 14), (23,), -0.5, apart=0.6),
     Said(1, PROMPT, (20, 31, 32, 33), -1.0, apart=0.05, temperature=0.7),
-    Said(2, OTHER, (40, 41), 0.75, apart=-0.1),
+    Said(2, OTHER, (40, 41), 0.75, apart=-0.2),
     Said(3, OTHER, (50, 51, 52), 0.0),
 ]
 

@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 from transformers_asking import own_logprobs
 
+from agentfw.episode import Episode, Task, Turn
+from agentfw.errors import UsageError
 from agentfw_cli.main import main
+from agentfw_plugins.models.export_command import sequences_of
 
 SITE = Path(__file__).parents[2] / "site"
 
@@ -131,6 +134,27 @@ def test_what_has_nothing_to_export_is_told(trainings: Any, tmp_path: Path, caps
     assert not (tmp_path / "out").exists()
 
 
+def test_a_row_goes_on_while_the_prompt_does_and_for_trl_while_the_advantage_is_the_same() -> None:
+    turns = [
+        Turn(0, 0, 1, prompt_ids=(1, 2), token_ids=(3, 4), logprobs=(-1.0, -2.0)),
+        Turn(1, 1, 2, prompt_ids=(1, 2, 3, 4, 5), token_ids=(6,), logprobs=(-3.0,)),
+        Turn(2, 2, 3, prompt_ids=(1, 9), token_ids=(8,), logprobs=(-4.0,)),
+        Turn(3, 3, 4, prompt_ids=(1, 9, 8), token_ids=(7,)),
+    ]
+    episode, told = Episode(Task(0, 7), turns=turns), {0: 1.0, 1: 1.0, 2: 2.0}
+
+    first, second = sequences_of(episode, told, one_advantage=True)
+    assert (first.prompt, first.response, first.mask, first.turns) == ([1, 2], [3, 4, 5, 6], [1, 1, 0, 1], [0, 1])
+    assert (first.logprobs, first.advantages) == ([-1.0, -2.0, 0.0, -3.0], [1.0] * 4)
+    assert (second.prompt, second.response, second.advantages) == ([1, 9], [8], [2.0])
+    told[1] = -1.0
+    assert [row.turns for row in sequences_of(episode, told, one_advantage=True)] == [[0], [1], [2]]
+    both, _ = sequences_of(episode, told, one_advantage=False)
+    assert both.advantages == [1.0, 1.0, 0.0, -1.0]
+    with pytest.raises(UsageError, match="turn 3 of episode 00000-0 has no logprobs"):
+        sequences_of(episode, {**told, 3: 1.0}, one_advantage=True)
+
+
 @pytest.mark.slow
 def test_rows_for_other_libraries_have_the_exact_tokens_and_what_they_were_worth(adapter: Any, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
@@ -152,6 +176,9 @@ def test_rows_for_other_libraries_have_the_exact_tokens_and_what_they_were_worth
         found = {}
         for row in parquet.read_table(tmp_path / library / "00001.parquet").to_pylist():
             prompt, response, mask, logprobs = (row[name] for name in names)
+            if library == "verl":
+                last = max(place for place, on in enumerate(mask) if on)
+                assert row["token_level_rewards"] == [row["reward"] * (place == last) for place in range(len(mask))]
             values = row["advantages"] if library == "verl" else [row["advantages"]] * len(mask)
             ends = [place for place, on in enumerate(mask) if on and not (place + 1 < len(mask) and mask[place + 1])]
             begun = 0
