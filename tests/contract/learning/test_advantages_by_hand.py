@@ -67,6 +67,9 @@ def test_gdpo_normalises_each_component_by_itself() -> None:
     found = values(gdpo.advantages([[one, replace(other, scores=(*other.scores, *said))]]))
 
     assert found == pytest.approx([sqrt(1 / 2 / 1.01), -sqrt(1 / 2 / 1.01)], abs=1e-5)
+    one, other = make.tracked([0.0, 0.0], [0.0, 0.0])
+    bonus = Score(one.episode.id, "bonus", 0.5)  # the other has none, which is 0
+    assert values(gdpo.advantages([[replace(one, scores=(*one.scores, bonus)), other]]))[0] > 0
 
 
 @pytest.mark.parametrize(
@@ -101,20 +104,22 @@ def test_gigpo_knows_a_state_that_comes_back_at_another_time() -> None:
     batch = [[Scored(played, (Score(played.id, "gold", 1.0, turn=1),), 1.0)]]
 
     assert table(chosen("gigpo", {"gamma": 0.5}).advantages(batch)) == {("00000-0", 0): -0.25, ("00000-0", 1): 0.25}
-    apart = chosen("gigpo", {"gamma": 0.5, "clock": True})
+    apart, priced = chosen("gigpo", {"gamma": 0.5, "clock": True}), make.conversation(0, "[1] tea", "[2] tea")
     assert table(apart.advantages(batch)) == {("00000-0", 0): 0.0, ("00000-0", 1): 0.0}
+    batch = [[replace(batch[0][0], episode=priced)]]  # no clock, which has a line of its own
+    assert values(chosen("gigpo").advantages(batch)) == [0.0, 0.0]
 
 
 def test_a_score_of_a_round_goes_to_its_last_turn_or_to_the_latest_one_before_it() -> None:
     """Turns in rounds 1, 1 and 3. Round 1 brings 1, round 2 brings 2, and neither round 0 nor a turn in it exists.
 
-    Round 3 brings 4, and the whole 8. All turns are in one state: 0, 3 and 12, mean 5.
+    Round 3 brings 4, round 4 without a turn 15, and the whole 8. All turns are in one state: 0, 3 and 27, mean 10.
     """
     played = make.episode(0, [1, 1, 3])
-    said = [Score(played.id, "right", value, round=number) for number, value in enumerate([64.0, 1.0, 2.0, 4.0])]
+    said = [Score(played.id, "right", value, round=number) for number, value in enumerate([64.0, 1.0, 2.0, 4.0, 15.0])]
     batch = [[Scored(played, (*said, Score(played.id, "done", 8.0)), 0.0)]]
 
-    assert values(chosen("gigpo", {"gamma": 0.0}).advantages(batch)) == [-5.0, -2.0, 7.0]
+    assert values(chosen("gigpo", {"gamma": 0.0}).advantages(batch)) == [-10.0, -7.0, 17.0]
 
 
 @pytest.mark.parametrize(("found", "compared"), [(("locked", "locked"), 4.0), (("locked", "open"), 2.0)])
@@ -326,6 +331,7 @@ def test_differences_far_below_the_floor_are_no_signal(name: str) -> None:
 
     assert 0 < max(map(abs, values(optimizer.advantages([make.rewarded(noise)])))) < 0.1
     assert max(map(abs, values(optimizer.advantages([make.rewarded(told_apart)])))) > 0.5
+    assert set(values(optimizer.advantages([make.rewarded([0.1 + 0.2, 0.3])]))) <= {0.0}, "equal but for rounding"
 
 
 def test_a_user_whose_rewards_hardly_ever_differed_is_not_measured_by_noise() -> None:

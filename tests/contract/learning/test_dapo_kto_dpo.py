@@ -91,11 +91,6 @@ def test_it_stops_asking_when_the_limit_is_reached() -> None:
     assert chosen("dapo", {"resample": 0}).missing([equal, equal], wanted=2) == 0
 
 
-@pytest.mark.parametrize("name", ["grpo", "gdpo", "parpo", "roundwise", "turnwise", "imitation"])
-def test_no_other_optimizer_asks_for_further_groups(name: str) -> None:
-    assert chosen(name).missing([make.rewarded([1.0, 1.0])], wanted=4) == 0
-
-
 @pytest.mark.parametrize("values", [{"overlong_buffer": 20}, {"max_answer": 10, "overlong_buffer": 20}])
 def test_a_buffer_is_part_of_an_answer(values: dict[str, int]) -> None:
     with pytest.raises(SettingsError, match="overlong_buffer needs max_answer"):
