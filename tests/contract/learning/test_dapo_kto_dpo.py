@@ -176,6 +176,10 @@ def test_a_hint_is_about_the_answer_that_it_names_or_about_all() -> None:
     assert [one.content for one in shown] == ["tea?", "well", "which?\n\nFeedback on an earlier answer: in German"]
 
 
+def test_to_a_teacher_every_answer_is_worth_the_same() -> None:
+    assert values(chosen("distillation").advantages([make.rewarded([-2.0, 0.0])])) == [1.0, 1.0]
+
+
 def test_the_margin_of_a_pair_is_that_of_its_two_answers_to_one_prompt() -> None:
     """Two pairs of one prompt, and one of another. R is 5 and 4 better than 1 and 2: margins 4 and 2; and 3 - 7."""
     dpo = chosen("dpo").loss()

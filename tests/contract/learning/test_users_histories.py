@@ -57,7 +57,11 @@ def test_it_tells_what_share_of_the_groups_an_anchor_judged() -> None:
         make.tracked([1.0, 0.0], [0.5, 0.5], index=4, user="cem"),
     ]
     parpo.advantages(batch)
+    begun = chosen("parpo")
+    begun.advantages(batch)
 
+    assert "lower optimizer.warm_up" in begun.note()
+    assert parpo.note() == ""
     assert parpo.metrics()["anchored"] == 0.5
     assert parpo.metrics()["warming"] == pytest.approx(2 / 3)
 
@@ -247,19 +251,20 @@ def learn(optimizer: Optimizer, batches: Sequence[Batch]) -> None:
 def test_a_single_answer_is_measured_from_its_users_history() -> None:
     """Ada and ben, known well, at 2 and 20 with deviations 1 and 10: rewards one deviation above get the same.
 
-    Half of the variance lies within requests, and that is the unit: sqrt(2) of it are one deviation.
+    Half of the variance lies within requests, and that is the unit: sqrt(2) of it are one deviation. Cem is new and as
+    these two are on average; one whose weight has halved to a single reward is no part of that.
     """
     track = {"batches": 0, "noise": 0.5, "requests": 0.5}
-    people = {"ada": [1e6, 2.0, 1.0], "ben": [1e6, 20.0, 100.0]}
+    people = {"ada": [1e6, 2.0, 1.0], "ben": [1e6, 20.0, 100.0], "rare": [2.0, 1e3, 1.0]}
     for changes, expected in ((PERSONAL, math.sqrt(2)), ({"personal_weight": 0.25, "bound": 1.2}, 0.3)):
         one = chosen("empirical_bayes", {**changes, "discount": 0.5})
         one.restore({"base": {"users": {}, **track}, "personal": {"users": people, **track}})
 
-        found = values(one.advantages([group("ada", [3.0]), group("ben", [30.0], 1)]))
+        found = values(one.advantages([group("ada", [3.0]), group("ben", [30.0], 1), group("cem", [11.0], 2)]))
 
-        assert found == pytest.approx([expected] * 2, abs=3e-3)
+        assert found == pytest.approx([expected, expected, 0.0], abs=3e-3)
         assert one.state()["personal"]["users"]["ada"][0] == 1e6 / 2 + 1
-        assert [one.metrics()[name] for name in ("new_users", "history_share")] == [0.0, 1.0]
+        assert [one.metrics()[name] for name in ("new_users", "history_share")] == pytest.approx([1 / 3, 1.0])
 
 
 def test_group_and_history_are_weighed_by_precision() -> None:
@@ -328,6 +333,13 @@ def test_equal_rewards_give_none(reward: float, sizes: list[int], updates: int) 
     for _ in range(updates):
         batch = [make.tracked([reward] * n, [reward] * n, index=place, user=str(n)) for place, n in enumerate(sizes)]
         assert set(values(one.advantages(batch))) == {0.0}
+
+
+def test_in_a_first_batch_each_is_measured_from_the_others() -> None:
+    """1 and -1 are 2 apart; the variance of both is 2, and the half of it that lies within requests is the unit."""
+    found = values(chosen("empirical_bayes", PERSONAL).advantages([group("ada", [1.0]), group("ben", [-1.0], 1)]))
+
+    assert found == pytest.approx([2.0, -2.0], abs=0.01)
 
 
 def test_nothing_said_is_no_reward_of_0() -> None:

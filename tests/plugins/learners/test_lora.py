@@ -21,7 +21,7 @@ from agentfw.seeds import Seeds
 from agentfw_plugins.learners.lessons import Lesson, split
 from agentfw_plugins.learners.settings import SftSettings
 from agentfw_plugins.learners.token_tree import TurnTokens
-from agentfw_plugins.models import Chat
+from agentfw_plugins.models import Chat, Start
 from agentfw_plugins.optimizers.imitation import Imitation, ImitationSettings
 
 from .conftest import updated
@@ -73,7 +73,7 @@ def test_an_adapter_is_one_that_peft_loads(
     assert layers == set(form.get("layers", (0, 1)))
     served = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(small_model), update.adapter)
 
-    assert update.version == "policy@1"
+    assert update.version == Start.at(str(update.adapter), small_model).version == "policy@1"
     assert own_logprobs(served, PROMPT, GOOD) == pytest.approx(list(learner.logprobs(PROMPT, GOOD)), abs=1e-5)
 
 

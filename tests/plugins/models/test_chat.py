@@ -178,6 +178,7 @@ def test_the_next_prompt_begins_with_the_tokens_that_were_sampled(chat: Chat) ->
     assert exact[: len(first) + len(sampled)] == first + sampled
     assert shown(chat, exact) == shown(chat, fresh)
     assert exact != fresh
+    assert exact == chat.prompt(messages, [SERVE], generated(chat, first, sampled[:-1])), "cut off before its end"
 
 
 def test_a_template_that_alters_earlier_answers_is_obeyed(make_model: Callable[..., Path], tmp_path: Path) -> None:
