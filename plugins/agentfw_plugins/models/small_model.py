@@ -186,8 +186,8 @@ class NumpyLlama:
         if adapter is not None:
             _add(adapter, weights)
         if not all(np.isfinite(value).all() for value in weights.values()):
-            wrong = f"the weights in {adapter or folder} contain NaN or infinity"
-            raise SettingsError(wrong, fix="restore the folder from a backup, or use an earlier version")
+            broken = f"the weights in {adapter or folder} contain NaN or infinity"
+            raise SettingsError(broken, fix="restore the folder from a backup, or use an earlier version")
         return cls(config, weights)
 
     # -- reading and writing -------------------------------------------------------------------------------------------

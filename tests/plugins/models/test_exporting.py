@@ -160,31 +160,21 @@ def test_rows_for_other_libraries_have_the_exact_tokens_and_what_they_were_worth
     parquet = pytest.importorskip("pyarrow.parquet")
     run = adapter
     told = json.loads((run.rollouts(1).path / "advantages.json").read_text())
-    worth = {(episode, turn): value for episode, turns in told.items() for turn, value in turns}
-    expected = {}
-    for episode in run.rollouts(1).episodes():
-        for turn in episode.turns:
-            if (episode.id, turn.index) in worth:
-                key = (*turn.prompt_ids, *turn.token_ids)
-                expected[key] = (turn.token_ids, turn.logprobs, worth[episode.id, turn.index])
 
     for library, names in {
         "trl": ("prompt_ids", "completion_ids", "tool_mask", "old_per_token_logps"),
         "verl": ("prompts", "responses", "response_mask", "rollout_log_probs"),
     }.items():
         assert export(str(run.path), str(tmp_path / library), "--to", library) == 0
-        found = {}
-        for row in parquet.read_table(tmp_path / library / "00001.parquet").to_pylist():
-            prompt, response, mask, logprobs = (row[name] for name in names)
-            if library == "verl":
-                last = max(place for place, on in enumerate(mask) if on)
-                assert row["token_level_rewards"] == [row["reward"] * (place == last) for place in range(len(mask))]
-            values = row["advantages"] if library == "verl" else [row["advantages"]] * len(mask)
-            ends = [place for place, on in enumerate(mask) if on and not (place + 1 < len(mask) and mask[place + 1])]
-            begun = 0
-            for end in ends:
-                own = [place for place in range(begun, end + 1) if mask[place]]
-                ids, lps = (tuple(some[place] for place in own) for some in (response, logprobs))
-                found[*prompt, *response[: end + 1]] = ids, lps, values[end]
-                begun = end + 1
-        assert found == expected
+        expected = [
+            one
+            for episode in run.rollouts(1).episodes()
+            for one in sequences_of(episode, dict(told.get(episode.id, ())), one_advantage=library == "trl")
+        ]
+        rows = parquet.read_table(tmp_path / library / "00001.parquet").to_pylist()
+        for row, one in zip(rows, expected, strict=True):
+            assert [row[name] for name in names] == [one.prompt, one.response, one.mask, one.logprobs]
+            assert row["advantages"] == (one.advantages if library == "verl" else one.advantages[0])
+            last = max(place for place, on in enumerate(one.mask) if on)
+            rewards = [row["reward"] * (place == last) for place in range(len(one.mask))]
+            assert row.get("token_level_rewards", rewards) == rewards
