@@ -70,8 +70,8 @@ def test_a_batch_is_filled_with_groups_that_differ() -> None:
     assert dapo.missing([different, equal, different, equal], wanted=4) == 2
     assert dapo.missing([different, equal, different, equal, equal, different], wanted=4) == 1
     assert dapo.missing([different, equal, different, equal, equal, different, different], wanted=4) == 0
-    for keeping in ({"skip": False}, {"kl": 0.01}):  # the equal ones
-        assert chosen("dapo", keeping).missing([equal, equal], wanted=2) == 0
+    for name, keeping in (("dapo", {"skip": False}), ("dapo", {"kl": 0.01}), ("grpo", {})):  # the equal ones
+        assert chosen(name, keeping).missing([equal, equal], wanted=2) == 0
     # Equal rewards of answers of which one is too long differ, once it has lost some.
     assert chosen("dapo", LONG).missing([answered([80, 100], [1.0, 1.0]), equal], wanted=2) == 1
 

@@ -108,6 +108,11 @@ def test_in_a_group_of_several_users_each_is_measured_from_their_own_anchor() ->
 
     assert values(parpo.advantages([[ada[0], bob[1]]])) == pytest.approx([1.0, 1.0], abs=1e-6)
     assert parpo.state()["anchors"]["bob"][0] == 21.0  # by a tenth of the way
+    # The limit is a deviation away: 30 and 10, and bob's rewards are on average 50 and 2.
+    for baseline, rewards, found in (("min_upper", [40.0, 60.0], [1.0, 3.0]), ("max_lower", [0.0, 4.0], [-1.0, -0.6])):
+        one = chosen("parpo", {"baseline": baseline, "base_weight": 0.0, "personal_weight": 1.0})
+        one.restore({"anchors": {"bob": [20.0, 100.0, 9]}})
+        assert values(one.advantages([make.tracked([0.0, 0.0], rewards, user="bob")])) == pytest.approx(found)
 
 
 def test_the_first_batches_count_alike_and_later_ones_by_the_decay() -> None:
