@@ -299,19 +299,3 @@ def test_kto_is_measured_from_what_mismatched_answers_gain(
     assert update.metrics["baseline"] > 0.1
     assert update.metrics["loss"] == pytest.approx(value, rel=1e-3)
     assert update.metrics["gradient_norm"] == pytest.approx(length, rel=1e-3)
-
-
-def test_only_sampled_tokens_of_turns_with_an_advantage_are_learned(
-    learner_of: Callable[..., Learner], small_model: Path, make_adapter: Callable[..., Path], tmp_path: Path
-) -> None:
-    adapter = make_adapter(small_model, tmp_path / "adapter")
-    plain = Plain(small_model, adapter, Loss(), SAID, "start")
-    batch = batch_of(plain, tmp_path / "update")
-    left_out = Batch(batch.episodes, batch.advantages[:-2], batch.loss, batch.folder)
-
-    update = learner_of(adapter=str(adapter), rank=4, alpha=8.0).update(left_out)
-
-    assert update is not None
-    assert update.metrics["tokens_trained"] == 3 + 1 + 4, "the sampled ones of the first three turns"
-    kept = Plain(small_model, adapter, Loss(), SAID[:3], "start")
-    assert update.metrics["gradient_norm"] == pytest.approx(kept.train(1, rate=0.0)[1], rel=1e-3)

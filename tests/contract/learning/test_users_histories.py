@@ -302,35 +302,6 @@ def test_in_a_group_of_several_users_each_is_measured_from_their_own_history() -
     assert values(mixed.advantages([ada + ben])) == pytest.approx(values(apart.advantages([ada, ben])))
 
 
-@pytest.mark.parametrize(
-    ("seed", "shift", "scale", "size"), [(1, -200.0, 50.0, 1), (2, 200.0, 0.05, 2), (3, 0.3, 4.0, 3), (4, -7.0, 0.5, 1)]
-)
-def test_shifting_or_scaling_one_users_rewards_changes_nothing_once_they_are_known(
-    seed: int, shift: float, scale: float, size: int
-) -> None:
-    """Known is who has given many rewards. Until then a user is drawn towards the others, as far as these are alike."""
-    plain, moved = chosen("empirical_bayes", PERSONAL), chosen("empirical_bayes", PERSONAL)
-    *batches, last = a_history(seed, updates=12, size=size)
-
-    def as_moved(batch: Batch) -> Batch:
-        return [(user, [shift + scale * one for one in own] if user == "0" else own) for user, own in batch]
-
-    learn(plain, batches)
-    learn(moved, [as_moved(batch) for batch in batches])
-    histories = [one.state()["personal"]["users"] for one in (plain, moved)]
-    assert histories[1]["0"][1] == pytest.approx(shift + scale * histories[0]["0"][1], abs=1e-6, rel=1e-6)
-
-    found, state = [], plain.state()
-    for one, batch in ((plain, last), (moved, as_moved(last))):
-        users = {user: [1e6, *rest] for user, (_, *rest) in state["personal"]["users"].items()}
-        if one is moved:
-            weight, middle, variance = users["0"]
-            users["0"] = [weight, shift + scale * middle, scale**2 * variance]
-        one.restore({**state, "personal": {**state["personal"], "users": users}})
-        found.append(values(one.advantages(as_batch(batch))))
-    assert found[1] == pytest.approx(found[0], rel=0.06, abs=0.01)
-
-
 @relaxed
 @given(st.floats(-1e6, 1e6), st.lists(st.integers(1, 4), min_size=1, max_size=6), st.integers(1, 5))
 def test_equal_rewards_give_none(reward: float, sizes: list[int], updates: int) -> None:
