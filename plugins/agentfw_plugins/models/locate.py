@@ -31,7 +31,7 @@ from agentfw.boundary.gate import needing
 from agentfw.boundary.metadata import entry_points
 from agentfw.errors import AgentfwError, DuplicateComponentError, SettingsError, in_words, nearest
 
-from .base import has_weights, load_base, require_room
+from .base import load_base, require_room
 from .chat import no_template
 from .checkpoint import OWN_CODE, ends_of, fingerprint, write_folder
 
@@ -218,7 +218,9 @@ def hub_folder(model: str, *, download: bool = True) -> Path:
     chosen: dict[str, Any] = {"allow_patterns": files, "ignore_patterns": ["*/*"]}  # folders have other formats
     try:
         folder = Path(snapshot_download(model, local_files_only=True, **chosen))
-        if has_weights(folder):  # a download may have been interrupted
+        names = [path.name for path in folder.glob("*.safetensors")]
+        parts = [int(found[1]) for name in names if (found := re.search(r"-of-(\d+)\.", name))]
+        if names and all(count == len(parts) for count in parts):  # a download may have been interrupted
             return folder
     except LocalEntryNotFoundError:
         pass

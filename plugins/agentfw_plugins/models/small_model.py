@@ -51,9 +51,8 @@ class SmallChat:
         self._tokenizer.encode_special_tokens = True
         vocabulary = self._tokenizer.get_vocab()
         if missing := [token for token in (END, *ROLES.values()) if token not in vocabulary]:
-            raise SettingsError(
-                f"the tokenizer in {folder} has no {missing[0]}", fix="restore the folder from a backup"
-            )
+            wrong = f"the tokenizer in {folder} has no {missing[0]}"
+            raise SettingsError(wrong, fix="restore the folder from a backup")
         self._control = {token: vocabulary[token] for token in (END, *ROLES.values())}
         self.end_ids = frozenset({self._control[END]})
         self._calls = CallTokens("<tool_call>", vocabulary, CallsInText(follows_anything=True))
@@ -184,12 +183,11 @@ class NumpyLlama:
             )
         loaded = load_file(folder / "model.safetensors")
         weights = {name: np.ascontiguousarray(value, np.float32) for name, value in loaded.items()}
-        if not all(np.isfinite(value).all() for value in weights.values()):
-            raise SettingsError(
-                f"the weights in {folder} contain NaN or infinity", fix="restore the folder from a backup"
-            )
         if adapter is not None:
             _add(adapter, weights)
+        if not all(np.isfinite(value).all() for value in weights.values()):
+            broken = f"the weights in {adapter or folder} contain NaN or infinity"
+            raise SettingsError(broken, fix="restore the folder from a backup, or use an earlier version")
         return cls(config, weights)
 
     # -- reading and writing -------------------------------------------------------------------------------------------

@@ -197,7 +197,7 @@ class DAPO(GRPO):
         return [advantage for advantage in found if (advantage.episode, advantage.turn) not in cut]
 
     def missing(self, groups: Sequence[Sequence[Scored]], wanted: int) -> int:
-        if not self.settings.skip:
+        if not self.settings.skip or self.settings.kl:  # then none is left out
             return 0
         different = sum(not alike([scored.reward for scored in self._shaped(group)]) for group in groups if group)
         most = wanted * (1 + self.settings.resample)

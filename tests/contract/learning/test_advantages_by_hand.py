@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from math import sqrt
 from typing import Any
 
@@ -16,13 +17,14 @@ from agentfw.scores import Score
 from .conftest import chosen, make, table, values
 
 NAMES = ["grpo", "dr_grpo", "dapo", "gspo", "gdpo", "gigpo", "parpo", "roundwise", "turnwise", "imitation", "kto"]
+IMITATION, DISTILLATION = "agentfw_plugins.optimizers.imitation", "agentfw_plugins.optimizers.distillation"
 
 
 @pytest.mark.parametrize(
     ("name", "settings", "rewards", "expected"),
     [
         # Mean 1/2; squares 4 x 1/4 = 1, by n - 1 = 3: spread sqrt(1/3), and A = (1/2) / sqrt(1/3).
-        ("grpo", {}, [[1, 0, 0, 1]], [sqrt(3) / 2, -sqrt(3) / 2, -sqrt(3) / 2, sqrt(3) / 2]),
+        ("grpo", {}, [[1, 0, 0, 1], [5]], [sqrt(3) / 2, -sqrt(3) / 2, -sqrt(3) / 2, sqrt(3) / 2, 0]),
         # The spread is left alone: A = r - 1/2.
         ("dr_grpo", {}, [[1, 0, 0, 1]], [0.5, -0.5, -0.5, 0.5]),
         # Of a group in which all fared alike nothing is learned, unless a KL penalty acts on it. The other's spread is
@@ -44,8 +46,11 @@ def test_rewards_of_groups(
 
     for turn in range(2):  # every turn of an episode carries it
         assert [one.value for one in found if one.turn == turn] == pytest.approx(expected, abs=1e-3)
-    alike = sum(len(set(some)) == 1 for some in rewards)
-    assert (optimizer.metrics()["groups"], optimizer.metrics()["groups_alike"]) == (len(rewards), alike)
+    alone = sum(len(some) == 1 for some in rewards)
+    figures = {"groups": len(rewards), "groups_of_one": alone}
+    figures["groups_alike"] = sum(len(set(some)) == 1 for some in rewards) - alone
+    size = sum(map(abs, expected)) / len(expected)
+    assert optimizer.metrics() == pytest.approx({**figures, "advantage_size": size}, abs=1e-3)
 
 
 def test_gdpo_normalises_each_component_by_itself() -> None:
@@ -56,21 +61,30 @@ def test_gdpo_normalises_each_component_by_itself() -> None:
     for the floor of whitening: sqrt(1 + 0.1^2).
     """
     gdpo = chosen("gdpo", {"weights": {"quality": 2.0}})
+    one, other = make.tracked([1.0, 0.0], [0.0, 100.0])
+    said = [Score(other.episode.id, "quality", value) for value in (-2.0, 2.0)]  # what is said twice adds up
 
-    found = values(gdpo.advantages([make.tracked([1.0, 0.0], [0.0, 100.0])]))
+    found = values(gdpo.advantages([[one, replace(other, scores=(*other.scores, *said))]]))
 
     assert found == pytest.approx([sqrt(1 / 2 / 1.01), -sqrt(1 / 2 / 1.01)], abs=1e-5)
+    one, other = make.tracked([0.0, 0.0], [0.0, 0.0])
+    bonus = Score(one.episode.id, "bonus", 0.5)  # the other has none, which is 0
+    assert values(gdpo.advantages([[replace(one, scores=(*one.scores, bonus)), other]]))[0] > 0
 
 
-def test_gigpo_compares_turns_in_the_same_state_too() -> None:
+@pytest.mark.parametrize(
+    ("settings", "door", "later"),
+    [({}, 3, 2), ({"step_weight": 0.5}, 2.5, 2), ({"scale": True}, sqrt(2), sqrt(0.5))],
+)
+def test_gigpo_compares_turns_in_the_same_state_too(settings: dict[str, object], door: float, later: float) -> None:
     """Both begin at the door. One goes left and earns 4 on its second turn; the other goes right and earns nothing.
 
     Episodes: 4 and 0, mean 2, so 2 and -2. Steps, gamma 1/2: at the door the returns are 2 and 0, so 1 and -1; left
     and right are states that one sample alone was in: 0.
 
-    A = A_episode + A_step: at the door 3 and -3, afterwards 2 and -2.
+    A = A_episode + A_step: at the door 3 and -3, afterwards 2 and -2. Scaled, all but the zeros are 1/sqrt(2).
     """
-    gigpo = chosen("gigpo", {"gamma": 0.5})
+    gigpo = chosen("gigpo", {"gamma": 0.5, **settings})
 
     left = make.conversation(0, "[0]\nthe door", "[1]\nleft")
     right = make.conversation(1, "[0]\nthe door", "[2]\nright")
@@ -79,7 +93,8 @@ def test_gigpo_compares_turns_in_the_same_state_too() -> None:
         gigpo.advantages([[Scored(left, (Score(left.id, "gold", 4.0, turn=1),), 4.0), Scored(right, (), 0.0)]])
     )
 
-    assert found == {("00000-0", 0): 3.0, ("00000-1", 0): -3.0, ("00000-0", 1): 2.0, ("00000-1", 1): -2.0}
+    expected = {("00000-0", 0): door, ("00000-1", 0): -door, ("00000-0", 1): later, ("00000-1", 1): -later}
+    assert found == pytest.approx(expected, abs=1e-5)
     assert (gigpo.metrics()["turns"], gigpo.metrics()["turns_compared"]) == (4.0, 2.0)
 
 
@@ -89,8 +104,22 @@ def test_gigpo_knows_a_state_that_comes_back_at_another_time() -> None:
     batch = [[Scored(played, (Score(played.id, "gold", 1.0, turn=1),), 1.0)]]
 
     assert table(chosen("gigpo", {"gamma": 0.5}).advantages(batch)) == {("00000-0", 0): -0.25, ("00000-0", 1): 0.25}
-    apart = chosen("gigpo", {"gamma": 0.5, "clock": True})
+    apart, priced = chosen("gigpo", {"gamma": 0.5, "clock": True}), make.conversation(0, "[1] tea", "[2] tea")
     assert table(apart.advantages(batch)) == {("00000-0", 0): 0.0, ("00000-0", 1): 0.0}
+    batch = [[replace(batch[0][0], episode=priced)]]  # no clock, which has a line of its own
+    assert values(chosen("gigpo").advantages(batch)) == [0.0, 0.0]
+
+
+def test_a_score_of_a_round_goes_to_its_last_turn_or_to_the_latest_one_before_it() -> None:
+    """Turns in rounds 1, 1 and 3. Round 1 brings 1, round 2 brings 2, and neither round 0 nor a turn in it exists.
+
+    Round 3 brings 4, round 4 without a turn 15, and the whole 8. All turns are in one state: 0, 3 and 27, mean 10.
+    """
+    played = make.episode(0, [1, 1, 3])
+    said = [Score(played.id, "right", value, round=number) for number, value in enumerate([64.0, 1.0, 2.0, 4.0, 15.0])]
+    batch = [[Scored(played, (*said, Score(played.id, "done", 8.0)), 0.0)]]
+
+    assert values(chosen("gigpo", {"gamma": 0.0}).advantages(batch)) == [-10.0, -7.0, 17.0]
 
 
 @pytest.mark.parametrize(("found", "compared"), [(("locked", "locked"), 4.0), (("locked", "open"), 2.0)])
@@ -157,6 +186,12 @@ def test_a_reward_of_the_whole_episode_comes_at_its_end() -> None:
     found = table(chosen("roundwise", {"gamma": 0.5}).advantages(batch))
 
     assert [found["00000-0", 0], found["00000-0", 1]] == pytest.approx([1, 1], abs=1e-4)
+    # Sample 0 reached round 2 without a turn there: half of 1 + 1 at round 1, as much as the other had at its end.
+    one, other = make.episode(0, [1]), make.episode(1, [1])
+    late = (Score(one.id, "right", 1.0, round=2), Score(one.id, "done", 1.0))
+    assert values(
+        chosen("roundwise", {"gamma": 0.5}).advantages([[Scored(one, late, 2.0), Scored(other, (), 1.0)]])
+    ) == [0, 0]
 
 
 def test_turnwise_compares_the_same_turn_by_what_it_earned() -> None:
@@ -190,14 +225,14 @@ def test_a_turn_earns_what_its_round_and_its_episode_earned() -> None:
 
 
 def test_imitation_makes_every_whole_answer_more_likely() -> None:
-    """Rewards 3 and 1, at least 2: the second episode is left out. So are three of the first one's turns: one that was
+    """Rewards 3 and 1, at least 3: the second episode is left out. So are three of the first one's turns: one that was
     interrupted, one that was not understood, and one that was cut off at its maximum length.
     """
     batch = [make.rewarded([3.0, 1.0], turns=4)]
     batch[0][0].episode.turns[1].finish = "interrupted"
     batch[0][0].episode.turns[2].failures = ("a call without a name",)
     batch[0][0].episode.turns[3].finish = "length"
-    picky, easy = chosen("imitation", {"least": 2.0}), chosen("imitation")
+    picky, easy = chosen("imitation", {"least": 3.0}), chosen("imitation")
 
     assert table(picky.advantages(batch)) == {("00000-0", 0): 1.0}
     assert picky.metrics() == {"demonstrations": 1.0, "left_out": 1.0, "answers_left_out": 3.0}
@@ -217,7 +252,12 @@ def test_imitation_makes_every_whole_answer_more_likely() -> None:
         ("parpo", Loss(aggregation="episode_mean", kl=0.01)),
         ("roundwise", Loss(clip_high=0.28, aggregation="sequence_mean")),
         ("turnwise", Loss(clip_high=0.28, ratio_cap=10.0)),
-        ("imitation", Loss("agentfw_plugins.optimizers.imitation:Likelihood", sampled=False)),
+        ("cispo", Loss("agentfw_plugins.optimizers.grpo:TruncatedWeight", clip_high=4.0)),
+        ("reinforce", Loss(aggregation="episode_mean", kl=0.01)),
+        ("empirical_bayes", Loss(aggregation="episode_mean", kl=0.01)),
+        ("distillation", Loss(f"{DISTILLATION}:ReverseKL", teacher=True, settings={"bound": 5.0})),
+        ("dpo", Loss(f"{IMITATION}:DPOLoss", sampled=False, aggregation="sequence_mean", settings={"beta": 0.1})),
+        ("imitation", Loss(f"{IMITATION}:Likelihood", sampled=False)),
     ],
 )
 def test_each_names_its_algorithms_loss(name: str, loss: Loss) -> None:
@@ -267,6 +307,7 @@ def test_silence_is_part_of_the_comparison_and_nothing_to_learn_from(name: str) 
     group = make.rewarded([1.0, 0.0])
     silent = group[1].episode.turns[0]
     silent.text, silent.count, silent.token_ids = "", 0, ()
+    group[0].episode.turns[0].text = ""  # a call and nothing else, which is no silence
 
     found = table(chosen(name).advantages([group]))
 
@@ -290,6 +331,7 @@ def test_differences_far_below_the_floor_are_no_signal(name: str) -> None:
 
     assert 0 < max(map(abs, values(optimizer.advantages([make.rewarded(noise)])))) < 0.1
     assert max(map(abs, values(optimizer.advantages([make.rewarded(told_apart)])))) > 0.5
+    assert set(values(optimizer.advantages([make.rewarded([0.1 + 0.2, 0.3])]))) <= {0.0}, "equal but for rounding"
 
 
 def test_a_user_whose_rewards_hardly_ever_differed_is_not_measured_by_noise() -> None:

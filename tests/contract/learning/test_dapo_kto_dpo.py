@@ -6,8 +6,13 @@ from math import sqrt
 
 import pytest
 
-from agentfw.errors import SettingsError
+from agentfw.episode import Event
+from agentfw.errors import SettingsError, UsageError
 from agentfw.optimizer import Loss, Scored
+from agentfw_plugins.learners.lessons import Lesson
+from agentfw_plugins.learners.token_tree import TurnTokens
+from agentfw_plugins.optimizers.distillation import HintLoss
+from agentfw_plugins.optimizers.imitation import DPOLoss
 
 from .conftest import chosen, make, table, values
 
@@ -65,6 +70,10 @@ def test_a_batch_is_filled_with_groups_that_differ() -> None:
     assert dapo.missing([different, equal, different, equal], wanted=4) == 2
     assert dapo.missing([different, equal, different, equal, equal, different], wanted=4) == 1
     assert dapo.missing([different, equal, different, equal, equal, different, different], wanted=4) == 0
+    for name, keeping in (("dapo", {"skip": False}), ("dapo", {"kl": 0.01}), ("grpo", {})):  # the equal ones
+        assert chosen(name, keeping).missing([equal, equal], wanted=2) == 0
+    # Equal rewards of answers of which one is too long differ, once it has lost some.
+    assert chosen("dapo", LONG).missing([answered([80, 100], [1.0, 1.0]), equal], wanted=2) == 1
 
 
 def test_it_stops_asking_when_the_limit_is_reached() -> None:
@@ -80,11 +89,6 @@ def test_it_stops_asking_when_the_limit_is_reached() -> None:
 
     assert asked == [2, 2, 2]
     assert chosen("dapo", {"resample": 0}).missing([equal, equal], wanted=2) == 0
-
-
-@pytest.mark.parametrize("name", ["grpo", "gdpo", "parpo", "roundwise", "turnwise", "imitation"])
-def test_no_other_optimizer_asks_for_further_groups(name: str) -> None:
-    assert chosen(name).missing([make.rewarded([1.0, 1.0])], wanted=4) == 0
 
 
 @pytest.mark.parametrize("values", [{"overlong_buffer": 20}, {"max_answer": 10, "overlong_buffer": 20}])
@@ -135,18 +139,53 @@ def test_dpo_compares_the_best_and_the_worst_answer_to_what_was_shown() -> None:
 
 
 def test_dpo_pairs_no_answers_to_different_requests_and_none_that_was_cut_off() -> None:
-    """Two conversations begin alike and go on differently. The third answer to their beginning was cut off."""
+    """Two conversations begin alike and go on differently. The third answer to their beginning was cut off.
+
+    The fourth began differently and comes to the same question, and so does one in another group.
+    """
     dpo = chosen("dpo")
     talks = [
         make.conversation(0, "tea?", "which?"),
         make.conversation(1, "tea?", "how long?"),
         make.conversation(2, "tea?"),
+        make.conversation(3, "coffee?", "which?"),
+        make.conversation(4, "tea?", "which?"),
     ]
     talks[2].turns[0].finish = "length"
 
-    found = table(
-        dpo.advantages([[Scored(talk, (), reward) for talk, reward in zip(talks, (1.0, 0.0, -9.0), strict=True)]])
-    )
+    *group, other = [Scored(talk, (), reward) for talk, reward in zip(talks, (1.0, 0.0, -9.0, 0.0, 0.0), strict=True)]
+    found = table(dpo.advantages([group, [other]]))
 
     assert found == {("00000-0", 0): 1.0, ("00000-1", 0): -1.0}
-    assert dpo.metrics() == {"pairs": 1.0, "unpaired": 2.0, "answers_left_out": 1.0}
+    assert dpo.metrics() == {"pairs": 1.0, "unpaired": 6.0, "answers_left_out": 1.0}
+
+
+def test_a_hint_is_about_the_answer_that_it_names_or_about_all() -> None:
+    talk = make.conversation(0, "tea?", "which?", "how long?")
+    talk.turns[2].finish = "length"
+    said = {"kind": "observation", "name": "feedback"}
+    talk.events.append(Event(1, data={"turn": 1, "text": "shorter"}, **said))
+    hint = chosen("hint")
+
+    assert table(hint.advantages([[Scored(talk, (), 0.0)]])) == {("00000-0", 1): 1.0}
+    talk.events.append(Event(1, data={"text": "in German"}, **said))
+    assert table(hint.advantages([[Scored(talk, (), 0.0)]])) == {("00000-0", 0): 1.0, ("00000-0", 1): 1.0}
+    assert hint.metrics() == {"hints": 2.0, "answers_left_out": 1.0}
+    shown = HintLoss(hint.loss()).hinted(talk, talk.turns[1])
+    assert shown is not None
+    assert [one.content for one in shown] == ["tea?", "well", "which?\n\nFeedback on an earlier answer: in German"]
+
+
+def test_to_a_teacher_every_answer_is_worth_the_same() -> None:
+    assert values(chosen("distillation").advantages([make.rewarded([-2.0, 0.0])])) == [1.0, 1.0]
+
+
+def test_the_margin_of_a_pair_is_that_of_its_two_answers_to_one_prompt() -> None:
+    """Two pairs of one prompt, and one of another. R is 5 and 4 better than 1 and 2: margins 4 and 2; and 3 - 7."""
+    dpo = chosen("dpo").loss()
+    sides = [((1,), 1.0), ((1,), -1.0), ((2,), -1.0), ((1,), 1.0), ((1,), -1.0), ((2,), 1.0)]
+    lessons = [Lesson(TurnTokens(prompt, (3,)), value, (), 0, place) for place, (prompt, value) in enumerate(sides)]
+
+    assert DPOLoss(dpo).baselines(lessons, [5.0, 1.0, 7.0, 4.0, 2.0, 3.0]) == [4.0, 4.0, -4.0, 2.0, 2.0, -4.0]
+    with pytest.raises(UsageError, match=r"turn 4 of episode .*has no other answer to its prompt in its minibatch"):
+        DPOLoss(dpo).baselines([*lessons[:3], lessons[4], lessons[5]], [0.0] * 5)

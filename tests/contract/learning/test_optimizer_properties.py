@@ -15,19 +15,7 @@ from agentfw.optimizer import Scored
 
 from .conftest import chosen, make, table, values
 
-FLOOR = 1e-3
-"""Standard deviation below which differences of rewards count as noise."""
-
-
-def unit(deviation: float) -> float:
-    """What a difference is divided by, near the floor and far above it."""
-    return math.hypot(deviation, FLOOR)
-
-
 relaxed = settings(deadline=None, max_examples=20)
-
-rewards = st.floats(-100, 100).map(lambda value: round(value, 3))
-
 
 COMPARING = [
     "grpo",
@@ -77,35 +65,6 @@ def test_no_history_gives_an_advantage_beyond_the_bound(
     assert max(map(abs, found)) <= (0.5 * largest + 0.5 * max(4.0, largest)) * (1 + 1e-6)
 
 
-@relaxed
-@given(
-    st.lists(st.lists(st.floats(-1, 1), min_size=4, max_size=4), min_size=1, max_size=6),
-    st.floats(0.5, 100),
-    st.floats(-100, 100),
-)
-def test_scale_and_centre_change_no_personal_advantage(batches: list[list[float]], scale: float, centre: float) -> None:
-    """A user who says 60 to 80 where another says 0.3 to 0.4 teaches the same, once there is a history."""
-    wide = [0.0, 0.3, 0.7, 1.0]
-    settings = {"base_weight": 0.0, "personal_weight": 1.0, "warm_up": 3}
-    plain, moved = chosen("parpo", settings), chosen("parpo", settings)
-    for number, drawn in enumerate([wide, wide, wide, *batches]):
-        other = [centre + scale * value for value in drawn]
-        one = values(plain.advantages([make.tracked([0.0] * 4, drawn)]))
-        two = values(moved.advantages([make.tracked([0.0] * 4, other)]))
-        if number >= 3:
-            assert one == pytest.approx(two, abs=1e-3)
-
-
-@pytest.mark.parametrize("name", ["grpo", "dr_grpo", "gspo", "gdpo", "parpo"])
-@relaxed
-@given(drawn=st.lists(rewards, min_size=2, max_size=8))
-def test_advantages_of_a_group_sum_to_nothing(name: str, drawn: list[float]) -> None:
-    """Of a first batch, that is: afterwards PARPO measures from the user's history."""
-    found = values(chosen(name).advantages([make.rewarded(drawn)]))
-
-    assert math.fsum(found) == pytest.approx(0.0, abs=1e-6 * (1 + max(map(abs, drawn))))
-
-
 @pytest.mark.parametrize("name", COMPARING)
 @relaxed
 @given(seed=st.integers(0, 10_000))
@@ -140,21 +99,9 @@ def test_what_is_known_of_users_outlives_a_restart_and_ends_when_they_are_forgot
     assert '"0"' in json.dumps(after.state())
     assert [after.forget("0"), after.forget("0")] == [True, False]
     assert '"0"' not in json.dumps(after.state())
+    assert '"1"' in json.dumps(after.state())
     with pytest.raises(StorageError, match=f"of {name}"):
         after.restore(foreign)
-
-
-@pytest.mark.parametrize("name", ["grpo", "dapo", "gspo", "turnwise", "roundwise"])
-@relaxed
-@given(seed=st.integers(0, 10_000), scale=st.floats(0.5, 50), shift=st.floats(-50, 50))
-def test_the_unit_of_a_reward_means_nothing(name: str, seed: int, scale: float, shift: float) -> None:
-    drawn = [random.Random(seed).uniform(0, 1) for _ in range(5)]
-    if max(drawn) - min(drawn) < 0.05:
-        return
-    one = values(chosen(name).advantages([make.rewarded(drawn)]))
-    two = values(chosen(name).advantages([make.rewarded([shift + scale * value for value in drawn])]))
-
-    assert one == pytest.approx(two, abs=1e-3)
 
 
 def _group(generator: random.Random, index: int) -> list[Scored]:

@@ -17,8 +17,11 @@ from agentfw.episode import Call, Episode, Message, Task, Turn
 from agentfw.errors import UsageError
 from agentfw.learner import Batch
 from agentfw.optimizer import Advantage, Loss
+from agentfw.seeds import Seeds
+from agentfw_plugins.learners.lessons import Lesson, split
 from agentfw_plugins.learners.settings import SftSettings
-from agentfw_plugins.models import Chat
+from agentfw_plugins.learners.token_tree import TurnTokens
+from agentfw_plugins.models import Chat, Start
 from agentfw_plugins.optimizers.imitation import Imitation, ImitationSettings
 
 from .conftest import updated
@@ -70,7 +73,7 @@ def test_an_adapter_is_one_that_peft_loads(
     assert layers == set(form.get("layers", (0, 1)))
     served = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(small_model), update.adapter)
 
-    assert update.version == "policy@1"
+    assert update.version == Start.at(str(update.adapter), small_model).version == "policy@1"
     assert own_logprobs(served, PROMPT, GOOD) == pytest.approx(list(learner.logprobs(PROMPT, GOOD)), abs=1e-5)
 
 
@@ -80,8 +83,8 @@ def test_steps_that_are_too_small_for_bf16_add_up_in_its_masters(
     """Of the largest weights, a step is about 1e-5; the next number in bf16 is at least 2e-3 of it away."""
     from agentfw_plugins.models import load_base
 
-    name = "model.layers.0.mlp.down_proj.weight"
-    start = load_base(small_model, "fp32", "cpu").state_dict()[name].clone()
+    name, base = "model.layers.0.mlp.down_proj.weight", load_base(small_model, "fp32", "cpu")
+    start = base.state_dict()[name].clone()
     large = start.abs() > start.abs().quantile(0.99)
     rate = 1e-5 * float(start[large].abs().min())
     learner = learner_of(weights="all", precision="bf16", learning_rate=rate)
@@ -92,6 +95,7 @@ def test_steps_that_are_too_small_for_bf16_add_up_in_its_masters(
     assert torch.equal(start[large].bfloat16() + rate, start[large].bfloat16())
     moved = (load_file(update.adapter / "model.safetensors")[name] - start)[large].abs() / rate
     assert 5 < moved.median() <= 10.1
+    assert torch.equal(base.state_dict()[name], start), "whoever else has loaded the model keeps it"
 
 
 def test_an_adapter_of_a_base_in_bf16_is_computed_as_it_is_served_and_learns_in_fp32(
@@ -205,6 +209,72 @@ def test_the_learning_rate_rises_and_falls(learner_of: Make, make_batch: MakeBat
     assert rates == pytest.approx([0.005, 0.01, 0.01, 0.0055 + fall, 0.0055, 0.0055 - fall, 0.001, 0.001])
 
 
+def test_a_batch_in_minibatches_has_the_same_scale_and_ratios_to_before_its_first_step(
+    learner_of: Make, make_batch: MakeBatch
+) -> None:
+    """Two tasks that are alike, in one step each: what one teaches alone is what both teach."""
+    learner, pair = learner_of(minibatches=2, learning_rate=1e-4), ([(PROMPT, GOOD, 1.0)], [(PROMPT, BAD, -0.5)])
+
+    alone = updated(learner, make_batch(*pair)).metrics
+    both = updated(learner, make_batch(*(one for one in pair for _ in range(2)), tasks=2)).metrics
+
+    assert [each["steps"] for each in (alone, both)] == [1, 2]
+    assert [each["on_policy"] for each in (alone, both)] == [1.0, 0.0]
+    assert both["gradient_norm"] == pytest.approx(alone["gradient_norm"], rel=0.2)
+    assert alone["ratio_largest"] == 1 < both["ratio_largest"]
+    assert both["loss"] == pytest.approx(alone["loss"], rel=0.1)
+
+
+def test_minibatches_have_whole_tasks_or_where_these_are_few_whole_turns_of_them() -> None:
+    def lessons(tasks: int) -> list[Lesson]:
+        places = [(task, turn, f"{task}-{sample}") for task in range(tasks) for sample in (0, 1) for turn in (0, 1)]
+        return [Lesson(TurnTokens((1,), (2,)), 1.0, (), *place) for place in places]
+
+    whole, other = (split(lessons(8), 4, Seeds(seed)) for seed in (1, 2))
+    few = split(lessons(2), 4, Seeds(1))
+
+    assert sorted(repr(one) for part in whole for one in part) == sorted(map(repr, lessons(8)))
+    assert [len(part) for part in whole] == [8] * 4
+    assert len({(place, one.task) for place, part in enumerate(whole) for one in part}) == 8
+    assert whole == split(lessons(8), 4, Seeds(1)) != other
+    assert sorted(sorted({(one.task, one.turn) for one in part}) for part in few) == [
+        [(0, 0)],
+        [(0, 1)],
+        [(1, 0)],
+        [(1, 1)],
+    ]
+    assert split(lessons(2), 1, Seeds(1)) == [lessons(2)]
+
+
+def test_weights_decay_and_a_gradient_is_clipped_after_it_was_measured(learner_of: Make, make_batch: MakeBatch) -> None:
+    """The first step moves A by its decay alone, because B is 0. Adam adds 1e-8 to the size of a gradient."""
+    plain, other = (
+        updated(learner_of(learning_rate=0.1, **changes), make_batch(*PAIR))
+        for changes in ({}, {"weight_decay": 0.5, "gradient_clip": 1e-12})
+    )
+
+    before, after = (load_file(each.adapter / "adapter_model.safetensors") for each in (plain, other))
+    assert other.metrics["gradient_norm"] == plain.metrics["gradient_norm"]
+    assert all(torch.allclose(after[name], 0.95 * before[name]) for name in before if "lora_A" in name)
+    assert max(float(after[name].abs().max()) for name in after if "lora_B" in name) < 1e-4
+
+
+@pytest.mark.slow
+def test_whoever_goes_back_to_an_earlier_version_goes_on_from_there(learner_of: Make, make_batch: MakeBatch) -> None:
+    learner = learner_of(name="tea")
+    made, states = [], [learner.state()]
+    for _ in range(2):
+        made.append(updated(learner, make_batch(*PAIR)))
+        states.append(learner.state())
+
+    for place in (1, 0):
+        learner.restore(states[place])
+        again = updated(learner, make_batch(*PAIR))
+
+        assert again.version == made[place].version == f"tea@{place + 1}"
+        assert files(again.adapter.parent) == files(made[place].adapter.parent)
+
+
 def test_nothing_is_overwritten(learner_of: Make, make_batch: MakeBatch) -> None:
     learner = learner_of()
     batch = make_batch(*PAIR)
@@ -248,7 +318,7 @@ def test_a_demonstration_is_learned_as_the_policy_would_be_asked(
 ) -> None:
     from agentfw.request import Action
 
-    episode = demonstration(text="I serve green tea.")
+    episode = demonstration(text="I serve green tea.", temperature=0.0, constrained=True)  # however it was drawn
     chat = Chat(small_model)
     prompt, answer = chat.prompt(episode.messages, [Action(**ACTION)]), chat.answer("I serve green tea.")
     before = sum(learner.logprobs(prompt, answer))
@@ -260,14 +330,26 @@ def test_a_demonstration_is_learned_as_the_policy_would_be_asked(
     assert sum(learner.logprobs(prompt, answer)) > before + 5
 
 
+def test_a_demonstration_is_prompted_with_the_actions_of_its_seat_and_exact_tokens_are_taken_as_they_are(
+    learner: SftLearner,
+) -> None:
+    own, guest = demonstration(text="tea"), demonstration(text="tea", seat="guest")
+    exact = demonstration(text="tea", prompt_ids=(1, 2), token_ids=(3, 4))
+
+    found = [learner.tokens(each, each.turns[0]) for each in (own, guest, exact)]
+
+    assert ["serve" in learner._chat.text(each.prompt) for each in found if each is not None] == [True, False, False]
+    assert found[2] == ((1, 2), (3, 4))
+
+
 def test_calls_without_a_text_are_written_as_models_write_them(learner: SftLearner) -> None:
-    episode = demonstration(calls=(Call("serve", {"drink": "tea"}),))
+    episode = demonstration(calls=(Call("serve", {"drink": "</tool_call>tea"}),))
 
     found = learner.tokens(episode, episode.turns[0])
 
     assert found is not None
     text = learner._chat.text(found.sampled)
-    assert text == '<tool_call>{"name": "serve", "arguments": {"drink": "tea"}}</tool_call>'
+    assert text == '<tool_call>{"name": "serve", "arguments": {"drink": "<\\/tool_call>tea"}}</tool_call>'
 
 
 @pytest.mark.parametrize("finish", ["length", "interrupted"])

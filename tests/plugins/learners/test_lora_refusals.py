@@ -69,6 +69,28 @@ def test_what_can_not_be_learned_from_is_refused_by_name(learner_of: Make, make_
     assert "turn 0 of episode 00000-0 was sampled at temperature 0" in refused(learner, cold)
     assert "turn 0 of episode 00000-1 was sampled with top_p 0.9" in refused(learner, narrow)
     assert "JSON schema" in refused(learner, constrained)
+    warm = make_batch(*PAIR)
+    warm.episodes[0].turns[0].temperature = 0.7
+    for logprobs, said in (
+        ((-1.0,) * 3, "the teacher's logprobs are those at 1"),
+        ((-1.0,), "1 logprobs of the teacher"),
+    ):
+        taught = Batch(warm.episodes, warm.advantages, Loss(), warm.folder, teacher=[logprobs])
+        assert said in refused(learner, taught)
+    assert "the step was not taken" in refused(learner, make_batch([(PROMPT, GOOD, 1e30)]), AgentfwError)
+
+
+def test_a_training_goes_on_with_its_own_optimizer_and_base_alone(
+    learner_of: Make, make_batch: MakeBatch, make_model: Callable[..., Path], tmp_path: Path
+) -> None:
+    learner = learner_of()
+    updated(learner, make_batch(*PAIR))
+
+    with pytest.raises(SettingsError, match="the state of adamw, which adamw_8bit can't go on with") as caught:
+        learner_of(optimizer="adamw_8bit").restore(learner.state())
+    assert caught.value.fix == "set learner.optimizer=adamw"
+    with pytest.raises(SettingsError, match="was trained on another base"):
+        learner_of(model=str(make_model(tmp_path / "other", seed=1))).restore(learner.state())
 
 
 @pytest.mark.parametrize("when", ["computing", "writing"])

@@ -85,8 +85,8 @@ def test_two_who_load_a_model_share_its_weights_and_nothing_else(
     assert [weight.data_ptr() for weight in one.parameters()] == [weight.data_ptr() for weight in two.parameters()]
     assert (one.config._attn_implementation, two.config._attn_implementation) == ("sdpa", "eager")
     with torch.no_grad():
-        before, other = one(ids).logits, two(ids).logits
-    assert torch.allclose(before, other, atol=1e-4)
+        before = one(ids).logits
+        assert torch.allclose(before, two(ids).logits, atol=1e-4)
     hook = two.get_input_embeddings().register_forward_hook(lambda *_: torch.zeros(1, 4, 64))
     two.lm_head.weight.data = torch.zeros_like(two.lm_head.weight)
     with torch.no_grad():
@@ -96,6 +96,12 @@ def test_two_who_load_a_model_share_its_weights_and_nothing_else(
         weight.requires_grad_(False)
     assert two.lm_head.weight.requires_grad
     two.model.norm(two.get_input_embeddings()(ids)).sum().backward()
+    # While they have it, others load it in another precision, and a file in its place is another model.
+    assert load_base(folder, "bf16", "cpu").dtype == torch.bfloat16
+    other = make_model(tmp_path / "other", hidden_size=64, seed=1)
+    (other / "model.safetensors").replace(folder / "model.safetensors")
+    with torch.no_grad():
+        assert not torch.allclose(load_base(folder, "fp32", "cpu")(ids).logits, before)
 
 
 def logprobs(folder: Path, precision: Precision) -> Any:

@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 from transformers_asking import own_logprobs
 
+from agentfw.episode import Episode, Task, Turn
+from agentfw.errors import UsageError
 from agentfw_cli.main import main
+from agentfw_plugins.models.export_command import sequences_of
 
 SITE = Path(__file__).parents[2] / "site"
 
@@ -131,33 +134,47 @@ def test_what_has_nothing_to_export_is_told(trainings: Any, tmp_path: Path, caps
     assert not (tmp_path / "out").exists()
 
 
+def test_a_row_goes_on_while_the_prompt_does_and_for_trl_while_the_advantage_is_the_same() -> None:
+    turns = [
+        Turn(0, 0, 1, prompt_ids=(1, 2), token_ids=(3, 4), logprobs=(-1.0, -2.0)),
+        Turn(1, 1, 2, prompt_ids=(1, 2, 3, 4, 5), token_ids=(6,), logprobs=(-3.0,)),
+        Turn(2, 2, 3, prompt_ids=(1, 9), token_ids=(8,), logprobs=(-4.0,)),
+        Turn(3, 3, 4, prompt_ids=(1, 9, 8), token_ids=(7,)),
+    ]
+    episode, told = Episode(Task(0, 7), turns=turns), {0: 1.0, 1: 1.0, 2: 2.0}
+
+    first, second = sequences_of(episode, told, one_advantage=True)
+    assert (first.prompt, first.response, first.mask, first.turns) == ([1, 2], [3, 4, 5, 6], [1, 1, 0, 1], [0, 1])
+    assert (first.logprobs, first.advantages) == ([-1.0, -2.0, 0.0, -3.0], [1.0] * 4)
+    assert (second.prompt, second.response, second.advantages) == ([1, 9], [8], [2.0])
+    told[1] = -1.0
+    assert [row.turns for row in sequences_of(episode, told, one_advantage=True)] == [[0], [1], [2]]
+    both, _ = sequences_of(episode, told, one_advantage=False)
+    assert both.advantages == [1.0, 1.0, 0.0, -1.0]
+    with pytest.raises(UsageError, match="turn 3 of episode 00000-0 has no logprobs"):
+        sequences_of(episode, {**told, 3: 1.0}, one_advantage=True)
+
+
 @pytest.mark.slow
 def test_rows_for_other_libraries_have_the_exact_tokens_and_what_they_were_worth(adapter: Any, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     run = adapter
     told = json.loads((run.rollouts(1).path / "advantages.json").read_text())
-    worth = {(episode, turn): value for episode, turns in told.items() for turn, value in turns}
-    expected = {}
-    for episode in run.rollouts(1).episodes():
-        for turn in episode.turns:
-            if (episode.id, turn.index) in worth:
-                key = (*turn.prompt_ids, *turn.token_ids)
-                expected[key] = (turn.token_ids, turn.logprobs, worth[episode.id, turn.index])
 
     for library, names in {
         "trl": ("prompt_ids", "completion_ids", "tool_mask", "old_per_token_logps"),
         "verl": ("prompts", "responses", "response_mask", "rollout_log_probs"),
     }.items():
         assert export(str(run.path), str(tmp_path / library), "--to", library) == 0
-        found = {}
-        for row in parquet.read_table(tmp_path / library / "00001.parquet").to_pylist():
-            prompt, response, mask, logprobs = (row[name] for name in names)
-            values = row["advantages"] if library == "verl" else [row["advantages"]] * len(mask)
-            ends = [place for place, on in enumerate(mask) if on and not (place + 1 < len(mask) and mask[place + 1])]
-            begun = 0
-            for end in ends:
-                own = [place for place in range(begun, end + 1) if mask[place]]
-                ids, lps = (tuple(some[place] for place in own) for some in (response, logprobs))
-                found[*prompt, *response[: end + 1]] = ids, lps, values[end]
-                begun = end + 1
-        assert found == expected
+        expected = [
+            one
+            for episode in run.rollouts(1).episodes()
+            for one in sequences_of(episode, dict(told.get(episode.id, ())), one_advantage=library == "trl")
+        ]
+        rows = parquet.read_table(tmp_path / library / "00001.parquet").to_pylist()
+        for row, one in zip(rows, expected, strict=True):
+            assert [row[name] for name in names] == [one.prompt, one.response, one.mask, one.logprobs]
+            assert row["advantages"] == (one.advantages if library == "verl" else one.advantages[0])
+            last = max(place for place, on in enumerate(one.mask) if on)
+            rewards = [row["reward"] * (place == last) for place in range(len(one.mask))]
+            assert row.get("token_level_rewards", rewards) == rewards

@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -18,11 +19,12 @@ from pathlib import Path
 import pytest
 from chat_server import Handler, listening
 
-from agentfw.errors import SettingsError
+from agentfw.errors import DuplicateComponentError, SettingsError
 from agentfw_plugins.models import locate
 
 ID = "teahouse/oolong"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
+PARTS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
 
 
 @pytest.fixture
@@ -30,7 +32,8 @@ def hub(small_model: Path) -> Iterator[str]:
     """A server that speaks as much of the hub's protocol as a download needs, and has one model."""
     pytest.importorskip("huggingface_hub")
     files = {path.name: path.read_bytes() for path in small_model.iterdir() if path.is_file()}
-    files["pytorch_model.bin"] = b"another format"
+    files[PARTS[0]] = files.pop("model.safetensors")
+    files |= {PARTS[1]: b"the rest", "pytorch_model.bin": b"another format"}
 
     class Hub(Handler):
         def do_HEAD(self) -> None:
@@ -74,6 +77,13 @@ def located(model: str, cache: Path, hub: str, **environment: str) -> subprocess
 def test_a_model_is_downloaded_with_a_word_and_then_needs_no_network(
     hub: str, small_model: Path, tmp_path: Path
 ) -> None:
+    # An earlier download was interrupted after one of the two parts of the weights.
+    begun = tmp_path / "hub" / f"models--{ID.replace('/', '--')}"
+    (begun / "snapshots" / COMMIT).mkdir(parents=True)
+    (begun / "refs").mkdir()
+    (begun / "refs" / "main").write_text(COMMIT)
+    shutil.copyfile(small_model / "model.safetensors", begun / "snapshots" / COMMIT / PARTS[0])
+
     first = located(ID, tmp_path, hub)
     again = located(ID, tmp_path, "http://127.0.0.1:9")
 
@@ -82,7 +92,8 @@ def test_a_model_is_downloaded_with_a_word_and_then_needs_no_network(
     assert again.stdout == first.stdout
     assert "downloading" not in again.stderr
     folder = Path(first.stdout.strip())
-    assert (folder / "model.safetensors").read_bytes() == (small_model / "model.safetensors").read_bytes()
+    assert (folder / PARTS[0]).read_bytes() == (small_model / "model.safetensors").read_bytes()
+    assert (folder / PARTS[1]).read_bytes() == b"the rest"
     assert not (folder / "pytorch_model.bin").exists()
 
 
@@ -136,15 +147,26 @@ def install(site: Path, name: str, model: str) -> Path:
     return folder
 
 
-def test_models_that_ship_or_come_with_a_plugin_are_found_without_importing_it(site: Path) -> None:
+def test_models_that_ship_or_come_with_a_plugin_are_found_without_importing_it(
+    site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = install(site, "teahouse", "oolong")
 
     assert locate("oolong") == folder
     assert locate(str(folder)) == folder
     assert locate("tiny").name == "tiny"
+    # A folder with the name of a model on the hub is the folder; and the home of whoever asks is known.
+    here = Path(shutil.copytree(folder, tmp_path / ID))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert locate(ID) == locate(f"~/{ID}") == here
     with pytest.raises(SettingsError) as caught:
         locate("tinny")
     assert {"oolong", "tiny", "tiny-early", "tiny-sums"} <= set(re.findall(r"[\w-]+", caught.value.fix))
+    install(site, "another", "oolong")
+    with pytest.raises(DuplicateComponentError, match='the model "oolong" is there twice'):
+        locate("oolong")
 
 
 def test_an_adapter_and_a_run_say_what_to_set_instead(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -143,13 +144,15 @@ def test_who_else_is_in_the_batch_changes_no_bit(folder: Path, others: int) -> N
     assert np.array_equal(alone.logits, among.logits)
 
 
-def test_an_adapter_counts_as_peft_counts_it(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("stabilised", [False, True])
+def test_an_adapter_counts_as_peft_counts_it(folder: Path, tmp_path: Path, stabilised: bool) -> None:
     import peft
     import torch
     import transformers
 
     model = transformers.LlamaForCausalLM.from_pretrained(folder)
-    adapted = peft.get_peft_model(model, peft.LoraConfig(r=4, lora_alpha=16, target_modules=["q_proj", "down_proj"]))
+    form = {"r": 4, "lora_alpha": 16, "target_modules": ["q_proj", "down_proj"], "use_rslora": stabilised}
+    adapted = peft.get_peft_model(model, peft.LoraConfig(**form))
     for name, weight in adapted.named_parameters():
         if "lora_" in name:
             torch.nn.init.normal_(weight, std=0.1)
@@ -159,9 +162,30 @@ def test_an_adapter_counts_as_peft_counts_it(folder: Path, tmp_path: Path) -> No
 
     assert found == pytest.approx(reference(folder, IDS, tmp_path)[19:], abs=1e-4)
     assert np.abs(found - reference(folder, IDS)[19:]).max() > 0.01
+    path = tmp_path / "adapter_config.json"
+    path.write_text(path.read_text().replace('"use_dora": false', '"use_dora": true'))
+    with pytest.raises(SettingsError, match="is not a plain LoRA adapter"):
+        NumpyLlama.load(folder, tmp_path)
 
 
 @pytest.mark.parametrize("changes", [{"tie_word_embeddings": False}, {"attention_bias": True}, {"hidden_act": "gelu"}])
 def test_a_model_that_it_would_compute_wrongly_is_refused(changes: dict[str, object], tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="can't compute"):
         NumpyLlama.load(make(tmp_path, **changes))
+
+
+def test_broken_weights_are_refused_and_broken_adapters(folder: Path, tmp_path: Path) -> None:
+    from safetensors.numpy import load_file, save_file
+
+    broken = Path(shutil.copytree(folder, tmp_path / "broken"))
+    weights = load_file(folder / "model.safetensors")
+    weights["model.norm.weight"][0] = np.nan
+    save_file(weights, broken / "model.safetensors")
+    (broken / "adapter_config.json").write_text('{"r": 1, "lora_alpha": 1}')
+    name = "base_model.model.model.layers.0.self_attn.q_proj.lora_"
+    halves = {f"{name}A.weight": np.full((1, 64), np.inf, np.float32), f"{name}B.weight": np.ones((64, 1), np.float32)}
+    save_file(halves, broken / "adapter_model.safetensors")
+
+    for given in ((broken,), (folder, broken)):
+        with pytest.raises(SettingsError, match=f"the weights in {broken} contain NaN or infinity"):
+            NumpyLlama.load(*given)

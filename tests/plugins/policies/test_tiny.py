@@ -13,13 +13,15 @@ import numpy as np
 import pytest
 
 from agentfw import Engagement, PolicyAgent, Task
-from agentfw.episode import Episode
+from agentfw.episode import Episode, Message
+from agentfw.errors import AgentfwError
 from agentfw.interfaces import EventDriven
 from agentfw.policy import Generation, Request, Sampling
 from agentfw.report.statistics import bootstrap
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from agentfw_plugins.models import locate
 from agentfw_plugins.models.small_model import NumpyLlama
+from agentfw_plugins.policies.local.sampling import Drawing
 from agentfw_plugins.policies.local.tiny_policy import TinyPolicy, TinySettings
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, CalendarSettings
 
@@ -93,6 +95,41 @@ def test_it_errs_less_than_any_simple_rule() -> None:
 
     assert sum(formats) / len(formats) >= 0.98
     assert bootstrap(errors).high < 0.6  # the best simple rule errs at 0.70, chance at 0.81
+
+
+def test_an_answer_ends_by_itself_or_at_its_limit_and_one_that_is_given_up_holds_up_no_other() -> None:
+    ask = Request([Message("user", "What is 2 + 3?")], sampling=Sampling(seed=7), task=Task(0, seed=1))
+
+    async def use(policy: TinyPolicy) -> list[Generation]:
+        given_up, *others = (asyncio.create_task(policy.generate(ask)) for _ in range(3))
+        await asyncio.sleep(0)
+        given_up.cancel()
+        return await asyncio.wait_for(asyncio.gather(*others), 20)
+
+    whole, same = using(use, model="tiny-sums")
+    exact, short = (
+        answers([replace(ask, sampling=Sampling(max_tokens=limit, seed=7))], model="tiny-sums")[0]
+        for limit in (len(whole.token_ids), 1)
+    )
+
+    assert whole == same == exact
+    assert (whole.finish, short.finish) == ("stop", "length")
+    assert short.token_ids == whole.token_ids[:1]
+
+
+def test_a_draw_is_of_its_run_its_sample_and_its_prompt_and_its_limits_are_those_that_the_run_sets() -> None:
+    def drawing(prompt: Sequence[int] = (1, 2), sample: int = 0, of_task: int = 1, **sampling: Any) -> Drawing:
+        ask = Request([], sampling=Sampling(**sampling), task=Task(0, seed=of_task, sample=sample))
+        return Drawing.of(ask, tuple(prompt), model="tea", context=50, limit=10, temperature=0.5)
+
+    plain = drawing()
+    others = [drawing((1, 3)), drawing(sample=1), drawing(of_task=2), drawing(seed=3)]
+    assert plain == drawing() == drawing(of_task=2, seed=1)
+    assert len({each.seed for each in (plain, *others)}) == 5
+    assert (plain.limit, plain.temperature, drawing(temperature=0.0).temperature, plain.top_p) == (10, 0.5, 0.0, 1.0)
+    assert [drawing(max_tokens=most).limit for most in (5, 30, 90)] == [5, 30, 48]
+    with pytest.raises(AgentfwError, match="has 50 tokens, and the model tea reads at most 50"):
+        drawing(range(50))
 
 
 @pytest.mark.slow

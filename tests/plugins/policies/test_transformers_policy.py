@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import random
+import shutil
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
@@ -102,6 +103,7 @@ def test_a_common_beginning_is_computed_once(small_model: Path, monkeypatch: pyt
 
     prompt = len(answers[0].prompt_ids)
     assert prompt > 300
+    assert len({answer.token_ids for answer in answers}) > 4, "samples differ"
     assert later.prompt_ids[: prompt + len(answers[0].token_ids) - 1] == (
         *answers[0].prompt_ids,
         *answers[0].token_ids[: len(answers[0].token_ids) - 1],
@@ -158,7 +160,7 @@ def test_an_error_in_a_pass_keeps_nothing_of_it_in_memory(small_model: Path) -> 
     using(make(small_model), use)
 
 
-def test_a_prompt_that_is_too_long_is_told_with_its_task(small_model: Path) -> None:
+def test_a_prompt_that_is_too_long_is_told_with_its_task(small_model: Path, tmp_path: Path) -> None:
     async def use(policy: TransformersPolicy) -> Generation:
         with pytest.raises(AgentfwError, match=r"task 00002-1: the prompt has \d+ tokens.*reads at most 40"):
             await policy.generate(request(5))
@@ -169,6 +171,14 @@ def test_a_prompt_that_is_too_long_is_told_with_its_task(small_model: Path) -> N
     assert len(answer.prompt_ids) + len(answer.token_ids) <= 40
     with pytest.raises(SettingsError, match="the model reads at most 2048 tokens"):
         make(small_model, context=5000)
+    # Beyond what it was first made for, such a model turns the places of all tokens of a pass.
+    stretched = Path(shutil.copytree(small_model, tmp_path / "stretched"))
+    config = json.loads((stretched / "config.json").read_text())
+    factors = {"short_factor": [1.0] * 4, "long_factor": [2.0] * 4, "rope_theta": 10000.0}
+    places = {"rope_type": "longrope", "original_max_position_embeddings": 512, **factors}
+    (stretched / "config.json").write_text(json.dumps({**config, "rope_parameters": places}))
+    with pytest.raises(SettingsError, match="the model reads at most 512 tokens"):
+        make(stretched, context=600)
 
 
 def test_a_model_with_windows_answers_as_transformers_does(make_model: Make, tmp_path: Path) -> None:

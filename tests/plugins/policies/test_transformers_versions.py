@@ -68,13 +68,18 @@ def test_an_adapter_of_the_settings_answers_as_a_published_one(
     adapter = make_adapter(small_model, tmp_path / "adapter", seed=1)
     ask = request(3, max_tokens=10, temperature=1.0)
 
+    base = load_base(small_model, "fp32", "cpu")
+    before = [weight.clone() for weight in base.parameters()]
+
     async def publish(policy: TransformersPolicy) -> Generation:
+        await policy.generate(ask)  # nothing of which is of use for what is published
         await policy.publish(adapter, "adapter")
         return await policy.generate(ask)
 
     expected = using(make(small_model), publish)
 
     assert using(make(small_model, adapter=str(adapter)), lambda policy: policy.generate(ask)) == expected
+    assert all(map(torch.equal, base.parameters(), before)), "whoever else has loaded the base keeps it"
     whole = make_model(tmp_path / "whole", seed=5)
     own = using(make(whole), lambda policy: policy.generate(ask))
     served = using(make(small_model, adapter=str(whole)), lambda policy: policy.generate(ask))
