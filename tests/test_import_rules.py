@@ -328,7 +328,6 @@ def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("notes")
 @pytest.mark.parametrize(("package", "path"), WITH_EXAMPLES, ids=lambda value: getattr(value, "stem", value))
 def test_the_examples_in_the_docstrings_are_true(package: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ import pytest
 
 from agentfw_benchmarks import ROOT, make_model, triple_of
 
-pytestmark = [pytest.mark.nightly, pytest.mark.slow]
+pytestmark = pytest.mark.nightly
 
 load = importlib.import_module
 

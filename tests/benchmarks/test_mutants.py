@@ -117,7 +117,6 @@ def test_outcomes_are_kept_and_what_went_unnoticed_is_named(tmp_path: Path, caps
     assert noticed.suffers not in printed
 
 
-@pytest.mark.slow
 @pytest.mark.nightly
 def test_a_planted_fault_is_noticed_and_the_outcome_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mutants, traces = importlib.import_module("mutants"), tmp_path / "traces"

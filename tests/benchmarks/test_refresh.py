@@ -21,7 +21,6 @@ def measured() -> Kept:
     return measure(["benchmarks/inbox_interfaces.py", "--seeds", "1", "--jobs", "1"])
 
 
-@pytest.mark.slow
 def test_a_result_is_kept_with_its_command_and_read_again(measured: Kept, tmp_path: Path) -> None:
     keep(tmp_path / "inbox.json", measured)
 
@@ -31,7 +30,6 @@ def test_a_result_is_kept_with_its_command_and_read_again(measured: Kept, tmp_pa
     assert measured.shown
 
 
-@pytest.mark.slow
 def test_a_result_is_older_than_code_that_it_measured_and_that_changed(measured: Kept) -> None:
     assert {"benchmarks/inbox_interfaces.py", "framework/agentfw"} <= set(measured.sources)
     assert measured.changed() == []

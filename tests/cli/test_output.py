@@ -52,7 +52,6 @@ def test_a_pipe_gets_plain_text_and_what_a_run_cost(agentfw: Agentfw, quick: tup
     assert "tokens   " not in agentfw("runs", "show", "last").out, "a program counts none"
 
 
-@pytest.mark.slow
 def test_progress_is_on_stderr_and_a_few_lines(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
     answer = agentfw(*quick, "--episodes", "100", "--set", "environment.rounds=2")
     told = answer.err.splitlines()
@@ -82,7 +81,6 @@ def test_quiet_is_quiet(
     assert "error" in answer.out
 
 
-@pytest.mark.slow
 def test_a_resumed_run_says_what_is_there(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
     agentfw(*quick)
     (folder,) = Path("runs").iterdir()
@@ -100,7 +98,6 @@ def test_a_resumed_run_says_what_is_there(agentfw: Agentfw, quick: tuple[str, ..
     assert "is done already" in agentfw("runs", "resume", "last").err
 
 
-@pytest.mark.slow
 def test_a_list_of_runs_can_be_limited(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
     names = [Path(agentfw(*quick, "--json").json["folder"]).name for _ in range(3)]
 
@@ -162,7 +159,6 @@ def test_colour_is_for_terminals_that_want_it(terminal: Terminal, monkeypatch: p
             assert Out().style("x", "bold") == "x"
 
 
-@pytest.mark.slow
 def test_a_reader_that_has_had_enough_is_no_error(tmp_path: Path) -> None:
     """As in `agentfw run --quiet | head -1`: what the run came to is on disk all the same."""
     words = [sys.executable, "-m", "agentfw_cli.main", "run", "inbox", "--episodes", "8", "--quiet"]

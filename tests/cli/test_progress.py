@@ -101,7 +101,6 @@ def test_three_answers_of_each_update_are_told_when_asked_for(trainings: Any, tm
     assert f"median, reward {median['reward']:.3g}, episode {median['episode']}" in page
 
 
-@pytest.mark.slow
 def test_a_command_gives_a_sign_of_life(agentfw: Agentfw, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentfw.printing.out._EVERY_ELSEWHERE", 0.0005)  # ten seconds are over at once
 

@@ -38,7 +38,7 @@ messages = [{"role": "user", "content": sys.argv[1]}]
 print(OpenAI().chat.completions.create(model=sys.argv[2], messages=messages).choices[0].message.content)
 """
 
-pytestmark = [pytest.mark.slow, pytest.mark.nightly]
+pytestmark = pytest.mark.nightly
 
 
 def door(name: str) -> list[str]:

@@ -217,7 +217,6 @@ def test_no_secret_and_no_model_is_sent_to_whoever_builds_an_image(path: str) ->
     )
 
 
-@pytest.mark.slow
 def test_the_chart_probes_paths_that_its_command_answers(tmp_path: Path, postgres_database: Callable[[], str]) -> None:
     gateway = next(pod["containers"][0] for _, pod in pods() if pod["containers"][0]["name"] == "gateway")
     paths = [gateway[f"{kind}Probe"]["httpGet"]["path"] for kind in ("startup", "liveness", "readiness")]
@@ -278,7 +277,6 @@ def postgres_program(name: str) -> str:
     return found
 
 
-@pytest.mark.slow
 def test_a_dump_of_the_chart_restores_the_memory(tmp_path: Path, postgres_database: Callable[[str], str]) -> None:
     [backup] = [pod["containers"][0] for manifest, pod in pods() if manifest["metadata"]["name"] == "agentfw-backup"]
     [dumping] = [line.split() for line in backup["command"][-1].splitlines() if line.startswith("pg_dump")]

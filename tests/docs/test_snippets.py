@@ -45,9 +45,7 @@ FIRST = {"README"}
 
 
 def marks(page: Path) -> list[pytest.MarkDecorator]:
-    if not runs_commands(page):
-        return []
-    return [pytest.mark.slow if name(page) in FIRST else pytest.mark.nightly]
+    return [pytest.mark.nightly] if runs_commands(page) and name(page) not in FIRST else []
 
 
 CASES = [pytest.param(page, id=name(page), marks=marks(page)) for page in PAGES if snippets(page)]

@@ -181,7 +181,6 @@ def test_one_entry_point_name_in_two_distributions(make_plugin: MakePlugin) -> N
         host.select_distribution("tools")
 
 
-@pytest.mark.slow
 def test_a_slow_import_is_told_while_it_lasts(
     make_plugin: MakePlugin, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

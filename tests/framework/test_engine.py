@@ -121,7 +121,6 @@ def test_what_it_prints_disturbs_no_answer_it_reads_no_input_and_it_is_closed_wh
     assert not counter.alive
 
 
-@pytest.mark.slow
 def test_it_does_not_outlive_a_killed_parent(tmp_path: Path) -> None:
     code = (
         "from agentfw.engine import LocalEngine\n"
@@ -164,7 +163,6 @@ def test_an_actor_does_what_a_process_does(tmp_path: Path) -> None:
     assert (tmp_path / "notes").read_text("utf-8") == "closed"
 
 
-@pytest.mark.slow
 def test_a_ray_cluster_that_is_not_there_is_an_error_at_once() -> None:
     pytest.importorskip("ray")
 

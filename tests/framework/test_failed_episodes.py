@@ -56,7 +56,6 @@ def any_rollout(task: Any) -> bool:
     return bool(task.split == "train")
 
 
-@pytest.mark.slow
 def test_a_server_that_is_down_for_a_moment_changes_nothing(trainings: Any, failing: Any, tmp_path: Path) -> None:
     """It plays on, and where the server stays down and the training stops, all is played when it is up."""
     expected = trainings.left(trainings.train(tmp_path / "a", updates=2).folder)

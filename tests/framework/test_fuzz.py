@@ -11,8 +11,6 @@ import json
 import random
 from collections import Counter
 
-import pytest
-
 from agentfw.agent import Agent, Decision
 from agentfw.episode import Episode, Intervention, Task
 from agentfw.errors import InterventionRefused
@@ -112,7 +110,6 @@ def check(text: str, desk: Desk) -> str:
     return "+".join(sorted(fates)) or "plain text"
 
 
-@pytest.mark.slow
 def test_ten_thousand_damaged_outputs() -> None:
     generator = random.Random(7)
     fates: Counter[str] = Counter()

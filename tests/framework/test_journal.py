@@ -292,7 +292,6 @@ def size(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file() and file.parent.name != "package")
 
 
-@pytest.mark.slow
 def test_a_long_answer_is_kept_once_and_shown_in_part(tmp_path: Path) -> None:
     plugin = offering(environment={"library": Library}, policy={"reading": Reading}, tool={"look-up": make_tool})
     host = fresh_host(plugin)

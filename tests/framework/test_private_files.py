@@ -30,7 +30,6 @@ def open_to_others(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): oct(mode) for path, mode in found.items() if mode & 0o077}
 
 
-@pytest.mark.slow
 def test_a_run_with_memories_is_private(tmp_path: Path) -> None:
     pytest.importorskip("igraph")
     runs, memories = tmp_path / "runs", ["strategyhub", "skillgraph"]
@@ -42,7 +41,6 @@ def test_a_run_with_memories_is_private(tmp_path: Path) -> None:
     assert open_to_others(runs) == {}
 
 
-@pytest.mark.slow
 def test_sessions_are_private_while_they_go_on_and_afterwards(tmp_path: Path) -> None:
     spec = parse_spec(
         {

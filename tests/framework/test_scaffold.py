@@ -69,7 +69,6 @@ def test_the_tests_of_the_written_packages_pass(packages: dict[str, Path]) -> No
     assert "passed" in result.stdout
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [("check", "--select", RULES), ("format", "--check")])
 def test_the_written_packages_are_clean(packages: dict[str, Path], arguments: tuple[str, ...]) -> None:
     result = tool("ruff", *arguments, "--no-cache", ".", folder=next(iter(packages.values())).parent)

@@ -41,7 +41,6 @@ class Phases(Observer):
         self.begun.append((name, update))
 
 
-@pytest.mark.slow
 def test_rollouts_are_played_ahead_and_no_turn_is_older_than_allowed(trainings: Any, tmp_path: Path) -> None:
     phases = Phases()
 
@@ -109,7 +108,6 @@ def test_a_learner_that_cannot_be_loaded_ends_the_training_before_the_evaluation
     assert training.folder.evaluation(0).count() == 0
 
 
-@pytest.mark.slow
 def test_a_learner_that_fails_in_its_process_is_named(trainings: Any, tmp_path: Path) -> None:
     learner = {"name": "bias", "settings": {"fault": "version"}}
     training = trainings.create(tmp_path, staleness=1, updates=2, learner=learner)
@@ -118,7 +116,6 @@ def test_a_learner_that_fails_in_its_process_is_named(trainings: Any, tmp_path: 
         asyncio.run(training.execute())
 
 
-@pytest.mark.slow
 def test_a_training_resumes_after_the_learners_process_has_died(
     trainings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

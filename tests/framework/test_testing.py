@@ -139,7 +139,6 @@ class Unfit(Settings):
     limit: int = Field(0, ge=1, description="Maximum number of notes.")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "detail"),
     [

@@ -107,7 +107,7 @@ def test_a_kill_between_state_and_figures_loses_no_line(trainings: Any, tmp_path
     ("values", "changes", "words"),
     [
         ({}, {"temperature": 0.0}, r'turn 0 of episode .* by "biased" is sampled at temperature 0'),
-        pytest.param({"staleness": 1}, {"logprobs": ()}, "returns no logprobs", marks=pytest.mark.slow),
+        pytest.param({"staleness": 1}, {"logprobs": ()}, "returns no logprobs"),
     ],
 )
 def test_samples_that_cannot_be_learned_from_are_refused_at_the_first_turn(

@@ -24,7 +24,6 @@ def versions_of(episodes: Iterable[Episode]) -> set[str]:
     return {turn.version for episode in episodes for turn in episode.turns}
 
 
-@pytest.mark.slow
 def test_a_policy_learns_what_is_liked(trainings: Any, tmp_path: Path) -> None:
     training = trainings.train(tmp_path, updates=12, tasks=4, evaluation={"every": 6, "tasks": 20})
 
@@ -104,7 +103,6 @@ def test_policy_and_learner_never_work_at_once(
     assert not any(policy for name, policy, _ in seen if name == "update")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{"kl": 0.04}, {"kl": 0.0, "skip": True}])
 def test_groups_without_a_difference_are_kept_unless_the_optimizer_skips_them(
     trainings: Any, bandit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
@@ -126,7 +124,6 @@ def test_groups_without_a_difference_are_kept_unless_the_optimizer_skips_them(
     assert [line["groups_learned"] for line in figures] == [5 - count for count in alike]
 
 
-@pytest.mark.slow
 def test_groups_that_say_nothing_are_replaced_also_after_it_was_cut_off(trainings: Any, tmp_path: Path) -> None:
     several = {"samples": 2, "tasks": 5, "updates": 1}
     dapo = {"name": "dapo", "settings": {"resample": 20}}
@@ -195,7 +192,6 @@ def test_memories_bring_what_they_have_and_learn_nothing(trainings: Any, tmp_pat
     assert {end for number in range(1, 5) for end in chain_ends(folder.rollouts(number))} == {NOTHING}
 
 
-@pytest.mark.slow
 def test_memories_that_learn_learn_from_rollouts_and_not_from_evaluations(trainings: Any, tmp_path: Path) -> None:
     folder = trainings.train(tmp_path, memories=["scratch"], memories_learn=True, concurrency=2).folder
 

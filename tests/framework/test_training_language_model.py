@@ -93,7 +93,6 @@ def test_a_language_model_learns_an_answer_from_a_teacher(laboratory: Any, tmp_p
     assert all(figures["probe_mismatch_most"] < 1e-4 for figures in served), "sampler and trainer agree"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("steps", [1, pytest.param(2, marks=pytest.mark.nightly)])
 def test_sampler_and_learner_agree_at_the_rollouts_temperature(laboratory: Any, tmp_path: Path, steps: int) -> None:
     """Rollouts at 0.4, evaluations at 0.6 and top_p 0.9: neither is mistaken for another model."""
@@ -148,7 +147,6 @@ def test_four_bits_on_both_sides_are_one_model(laboratory: Any, tmp_path: Path) 
     assert all(line["served"]["proven"] == 1 for line in lines)
 
 
-@pytest.mark.slow
 def test_a_sampler_without_the_four_bits_that_are_trained_is_an_error_unless_it_is_meant_and_then_corrected(
     laboratory: Any, tmp_path: Path
 ) -> None:
@@ -166,7 +164,6 @@ def test_a_sampler_without_the_four_bits_that_are_trained_is_an_error_unless_it_
     assert "of the sampled tokens counted less or not at all" in page[: page.index("<svg")]
 
 
-@pytest.mark.slow
 def test_wrongly_kept_logprobs_are_an_error(laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The policy answers the probe correctly. What it records of its own samples is of another temperature."""
     from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy
@@ -192,7 +189,6 @@ def trained(laboratory: Any, tmp_path_factory: pytest.TempPathFactory) -> RunFol
     return train(laboratory, root, made(root / "model"), {"learning_rate": 0.05})
 
 
-@pytest.mark.slow
 def test_a_run_names_the_newest_version_of_its_training(
     laboratory: Any, trained: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -224,7 +220,6 @@ def test_a_run_names_the_newest_version_of_its_training(
     assert f"serve what was learned: agentfw serve --policy {trained.path}" in capsys.readouterr().err
 
 
-@pytest.mark.slow
 def test_a_training_begins_where_another_ended(laboratory: Any, trained: RunFolder, tmp_path: Path) -> None:
     """The version is given to the policy alone, and the learner starts from it."""
     policy: Any = policy_of_run(laboratory.host(), str(trained.path), tmp_path)

@@ -14,7 +14,6 @@ import pytest
 
 from agentfw_memory import SkillGraph
 
-pytestmark = pytest.mark.slow  # importing langgraph takes seconds
 pytest.importorskip("igraph")
 
 

@@ -40,7 +40,6 @@ def test_the_same_text_gives_the_same_row_of_length_one_alone_and_among_others(c
     assert rows[0] @ rows[1] > rows[0] @ rows[2] + 0.1
 
 
-@pytest.mark.slow
 def test_loading_a_model_leaves_the_process_as_it_was() -> None:
     pytest.importorskip("wordllama")
     code = (

@@ -83,7 +83,6 @@ def test_people_who_do_the_same_are_together(grown: Path) -> None:
     assert {name.partition(":")[0] for name in found} == {"user", "skill"}, "tools and scenarios bring nobody together"
 
 
-@pytest.mark.slow
 def test_who_comes_later_joins_those_they_are_bound_to(grown: Path) -> None:
     with SkillGraph.open(grown, tenant="t") as graph:
         before = communities(graph)

@@ -80,7 +80,6 @@ def test_a_connection_may_break_inside_a_call(postgres_database: Database, monke
             graph.retire(skill.id)
 
 
-@pytest.mark.slow
 def test_graphs_of_a_process_share_a_few_connections(postgres_database: Database) -> None:
     url = postgres_database()
     with ExitStack() as stack, psycopg.connect(url, autocommit=True) as admin:
@@ -96,7 +95,6 @@ def test_graphs_of_a_process_share_a_few_connections(postgres_database: Database
         assert 1 <= connections <= 10
 
 
-@pytest.mark.slow
 def test_all_works_behind_a_pooler(postgres_database: Database, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing that was prepared, set or locked on a connection is there at its next transaction."""
     from psycopg_pool import ConnectionPool
@@ -167,7 +165,6 @@ def test_a_server_that_isnt_there_is_told_without_the_password() -> None:
     assert "hunter2" not in f"{refused.value} {refused.value.fix}"
 
 
-@pytest.mark.slow
 def test_forgetting_locks_no_other_tenant_out(postgres_database: Database) -> None:
     url = postgres_database()
     with open_graph(url) as graph, open_graph(url, tenant="other") as other:
@@ -210,7 +207,6 @@ def fill(graph: SkillGraph, count: int, seed: int = 7) -> None:
     graph.set_profile("user3", "likes mornings and the window")
 
 
-@pytest.mark.slow
 def test_a_database_recalls_alike_in_nine_queries(postgres_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """With each query, it waits for a free core of the server, and for the network."""
     url, asked, execute = postgres_database(), 0, psycopg.Cursor.execute

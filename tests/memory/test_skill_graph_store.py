@@ -79,7 +79,6 @@ class TestSqliteStore(GraphContract):
     def address(self, tmp_path: Path) -> Callable[[str], str]:
         return lambda place: str(tmp_path / f"{place}.db")
 
-    @pytest.mark.slow
     def test_a_spoilt_export_is_refused_and_nothing_of_it_taken(self, open_graph: OpenGraph, tmp_path: Path) -> None:
         graph, path = open_graph(), tmp_path / "exported.jsonl"
         skill = graph.add(owner="ana", text="green tea", tools=["kettle"])

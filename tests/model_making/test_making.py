@@ -69,7 +69,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.slow
 def test_a_year_can_be_made_in_each(folder: Path) -> None:
     schemas = load_folder(folder)
 
@@ -80,7 +79,6 @@ def test_a_year_can_be_made_in_each(folder: Path) -> None:
         assert all(is_sound(shown, user) for shown in dataset.calendar(user).rounds)
 
 
-@pytest.mark.slow
 def test_one_seed_draws_the_same_files_and_another_seed_others(folder: Path, tmp_path: Path) -> None:
     write_organisations(tmp_path / "again", count=2, seed=3)
     write_organisations(tmp_path / "other", count=2, seed=4)
@@ -90,7 +88,6 @@ def test_one_seed_draws_the_same_files_and_another_seed_others(folder: Path, tmp
     assert not {path.read_text("utf-8") for path in (tmp_path / "other").iterdir()} & texts
 
 
-@pytest.mark.slow
 def test_every_second_year_is_played_in_a_drawn_organisation(folder: Path) -> None:
     names = {schema.archetype for schema in load_folder(folder)}
 

@@ -17,7 +17,6 @@ from agentfw_rewardmodels.preference.scoring import recall_and_ndcg, top
 ROWS = [{"user": "ana", "item": "zoo", "value": 5.0}, {"user": "bob", "item": "sea", "value": 0.0}]
 
 
-@pytest.mark.slow
 def test_one_table_reads_the_same_from_every_kind_of_source(tmp_path: Path) -> None:
     arrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet

@@ -42,7 +42,6 @@ def is_right(meeting: Stay, stays: list[Stay], closed_to_all: list[Span], until:
     return True
 
 
-@pytest.mark.slow
 def test_in_generated_weeks_it_is_free_within_hours_and_the_nearest() -> None:
     some = random.Random(7)
     none = 0
@@ -148,7 +147,6 @@ def test_when_others_are_busy_counts_and_nobody_is_written_to_about_their_own_me
     assert (found["message"], found["organizer"]) == ("", "")
 
 
-@pytest.mark.slow
 def test_public_holidays_of_ones_country_are_days_off_and_hours_that_are_none_are_refused(ics_file: IcsFile) -> None:
     path = ics_file(
         "UID:kept\nDTSTART:20991231T090000Z\nDTEND:20991231T150000Z\nSUMMARY:kept",

@@ -71,7 +71,6 @@ def press(browser: Any, label: str) -> None:
     )
 
 
-@pytest.mark.slow
 def test_a_person_decides_writes_and_gets_a_draft_and_undoes_it(
     address: str, planner: Planner, tmp_path: Path, chromium: Callable[..., Any]
 ) -> None:

@@ -159,7 +159,6 @@ def test_no_rule_takes_for_ever(ics_file: IcsFile, rules: str) -> None:
     assert time.process_time() - began < 10
 
 
-@pytest.mark.slow
 def test_broken_bytes_anywhere_never_bring_it_down(tmp_path: Path, ics_file: IcsFile) -> None:
     generator = random.Random(7)
     whole = ics_file(
@@ -213,7 +212,6 @@ def rules(draw: st.DrawFn) -> dict[str, list[Any]]:
     return rule
 
 
-@pytest.mark.slow
 @given(rules(), st.datetimes(datetime(2018, 1, 1), datetime(2026, 12, 31)), st.integers(-50, 900), st.integers(1, 500))
 @settings(max_examples=40, deadline=None)
 def test_rules_mean_the_same_to_dateutil(rule: dict[str, list[Any]], start: datetime, ahead: int, span: int) -> None:

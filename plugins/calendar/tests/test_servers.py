@@ -63,7 +63,6 @@ def source_of(calendar: Any) -> CalDavSource:
     return CalDavSource(str(calendar.url).replace("http://", "caldav://ana@").replace("ana@ana:secret@", "ana@"))
 
 
-@pytest.mark.slow
 def test_a_server_tells_when_others_are_busy_no_more(other: Any, tmp_path: Path, calendar_session: Calendar) -> None:
     other.save_event(event("secret", 23, "1000", "Secret").replace("202611", "209911"))
     call = [event(name, 23, "0900", name).replace("202611", "209911") for name in ("kept", "call")]
@@ -116,7 +115,6 @@ def test_a_published_calendar_is_read_from_its_address(tmp_path: Path, calendar_
     assert "HTTP 404" in gone.err
 
 
-@pytest.mark.slow
 def test_calendars_are_found_or_it_is_said_why_not(other: Any, radicale: int, monkeypatch: pytest.MonkeyPatch) -> None:
     own = f"caldav://ana@{source_of(other).name}"
     for path in ("/", "/ana/"):
@@ -134,7 +132,6 @@ def test_calendars_are_found_or_it_is_said_why_not(other: Any, radicale: int, mo
         source_of(other).read(DAY, 7)
 
 
-@pytest.mark.slow
 def test_calendars_are_chosen_from_a_list_once(
     other: Any, radicale: int, monkeypatch: pytest.MonkeyPatch, calendar_session: Calendar
 ) -> None:

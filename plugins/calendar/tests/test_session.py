@@ -100,7 +100,6 @@ def test_a_changed_date_is_marked_where_it_is_and_lines_end_as_they_did(decided:
     assert events(written) == events(path)
 
 
-@pytest.mark.slow
 def test_what_was_answered_is_learned_and_not_asked_again(decided: Calendar, tmp_path: Path, ics_file: IcsFile) -> None:
     noons = [f"202611{23 + n}T1200" for n in range(7)]
     lunches = [event(f"l{noon}", noon, "Lunch", "ATTENDEE:mailto:bob@lab.example") for noon in noons]
@@ -211,7 +210,6 @@ def test_a_bare_series_at_the_very_end_of_a_file_is_marked(decided: Calendar, tm
     assert decided(written, "--days", "14", "--yes", "--anew")["conflicts"] == []
 
 
-@pytest.mark.slow
 def test_what_a_broken_file_says_cannot_command_the_terminal(calendar_session: Calendar, ics_file: IcsFile) -> None:
     done = calendar_session("decide", ics_file("UID:1\nSUMMARY:\x1b]0;owned\x07\nDTSTART:never\x1b[2J"), "--yes")
 
@@ -249,7 +247,6 @@ class Typed:
         os.write(self.terminal, text.encode())
 
 
-@pytest.mark.slow
 def test_on_a_terminal_a_person_is_shown_everything_and_asked_and_a_kill_loses_no_answer(
     decided: Calendar, ics_file: IcsFile
 ) -> None:
@@ -304,7 +301,6 @@ def test_a_session_that_is_ended_at_the_prompt_says_how_to_go_on(ics_file: IcsFi
     assert typed.process.wait(300) == (0 if by == "ctrl-d" else 130)
 
 
-@pytest.mark.slow
 def test_the_address_of_the_page_is_told_at_once_also_in_a_pipe(ics_file: IcsFile, tmp_path: Path) -> None:
     pytest.importorskip("starlette")
     pytest.importorskip("uvicorn")
@@ -325,7 +321,6 @@ def test_agentfw_knows_what_to_install_for_each_name() -> None:
     assert (ROOT / CALENDAR.folder / "pyproject.toml").is_file()
 
 
-@pytest.mark.slow
 def test_a_persons_calendar_keeps_the_promises_of_an_environment(tmp_path: Path, ics_file: IcsFile) -> None:
     path = ics_file(GROUP, CALL, DENTIST)
     made = itertools.count()

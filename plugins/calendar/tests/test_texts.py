@@ -195,7 +195,6 @@ def test_similar_words_of_another_meaning_or_language_are_not_taken_for_them(tex
     assert wrong not in named(text, "titles")
 
 
-@pytest.mark.slow
 def test_a_reason_is_learned_from(calendar: Calendar, ics_file: IcsFile, tmp_path: Path) -> None:
     visit = event("a", "20261123T0900Z", "Kundenbesuch", "LOCATION:Ulm", "ATTENDEE:mailto:joe@acme.example")
     peers = ("ATTENDEE:mailto:bob@lab.example", "ATTENDEE:mailto:eve@lab.example")

@@ -94,7 +94,6 @@ def test_a_loop_that_is_interrupted_anywhere_goes_on_and_has_the_same_table(tmp_
     assert not (tmp_path / "again" / "cells" / "P0-1" / "1-train").exists()
 
 
-@pytest.mark.slow
 def test_a_variant_can_be_another_exam_of_what_a_variant_learned(tmp_path: Path, whole: tuple[Path, Result]) -> None:
     shutil.copytree(whole[0], tmp_path / "loop")
     before = sorted(path.name for path in (tmp_path / "loop/cells/P0-1").iterdir())
@@ -107,7 +106,6 @@ def test_a_variant_can_be_another_exam_of_what_a_variant_learned(tmp_path: Path,
     assert all("recovered" in json.loads(line)["outcome"] for line in played.open())
 
 
-@pytest.mark.slow
 def test_a_user_is_forgotten_everywhere(tmp_path: Path, whole: tuple[Path, Result]) -> None:
     folder = tmp_path / "loop"
     shutil.copytree(whole[0], folder)
@@ -141,7 +139,6 @@ def _names(data: bytes, user: str) -> bool:
     return re.search(re.escape(user).encode() + rb"(?!\d)", data) is not None
 
 
-@pytest.mark.slow
 def test_nothing_is_forgotten_of_data_elsewhere_or_in_a_broken_loop(tmp_path: Path, whole: tuple[Path, Result]) -> None:
     shutil.copytree(whole[0], tmp_path / "loop")  # its runs still name the stores of the original
 
@@ -182,7 +179,6 @@ def test_a_killed_loop_that_goes_on_side_by_side_has_the_same_table(tmp_path: Pa
     assert json.loads((killed / "table.json").read_text()) == json.loads((whole[0] / "table.json").read_text())
 
 
-@pytest.mark.slow
 def test_the_exam_works_on_a_copy_of_what_was_learned(whole: tuple[Path, Result]) -> None:
     def users(store: str) -> set[str]:
         with sqlite3.connect(whole[0] / "cells" / "P0-1" / store / "skills.db") as connection:

@@ -112,7 +112,6 @@ def test_an_agent_reads_instructions_and_files(play: Callable[..., list[str]], s
     assert "letters" in told[4]
 
 
-@pytest.mark.slow
 def test_an_agent_plugin_brings_its_servers(
     agentfw: Agentfw, play: Callable[..., list[str]], skills: Path, tmp_path: Path
 ) -> None:

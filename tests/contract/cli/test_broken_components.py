@@ -290,7 +290,6 @@ def test_its_check_fails_and_says_how(zoo: Agentfw, case: Case) -> None:
     assert "bug in agentfw" not in check.err + check.out
 
 
-@pytest.mark.slow
 def test_all_of_them_are_listed_and_those_who_select_none_go_on(zoo: Agentfw) -> None:
     listed, run, train = zoo("plugins", "list", "--json"), zoo(*words()), zoo(*words("learner", "bias"))
 

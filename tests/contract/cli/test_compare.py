@@ -10,7 +10,6 @@ from command_line import Agentfw
 SPEC = 'environment = "guessing"\npolicy = "hashing"\nepisodes = 2\n'
 
 
-@pytest.mark.slow
 def test_runs_are_compared_by_the_tasks_that_they_share(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
     variants = ((), ("--episodes", "1"), ("--seed", "1"))
     whole, short, others = (agentfw(*quick, *more, "--json").json["run"] for more in variants)

@@ -109,7 +109,6 @@ def start(tmp_path: Path, install: Callable[..., None]) -> Iterator[Start]:
         process.communicate()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "number", "code", "label"),
     [
@@ -134,7 +133,6 @@ def test_one_signal_ends_a_busy_run(start: Start, words: tuple[str, ...], number
         assert ", agentfw_busy.py, line " in told
 
 
-@pytest.mark.slow
 def test_a_tool_that_hangs_keeps_a_run_from_ending_no_longer_than_its_timeout(start: Start) -> None:
     process = start("run", "inbox", "--policy", "caller", "--tool", "hasty", "--episodes", "1", "--set", "max_turns=2")
 
@@ -144,7 +142,6 @@ def test_a_tool_that_hangs_keeps_a_run_from_ending_no_longer_than_its_timeout(st
     assert "report.html" in table
 
 
-@pytest.mark.slow
 def test_a_world_that_blocks_until_the_deadline_ends_the_run(start: Start) -> None:
     process = start("run", "blocking", "--policy", "random", "--set", "deadline=1")
 

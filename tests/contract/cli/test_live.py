@@ -54,7 +54,6 @@ def fits(lines: list[str], columns: int) -> bool:
     return 0 < max(map(len, drawn)) <= columns
 
 
-@pytest.mark.slow
 def test_the_picture_of_a_run_fits_its_terminal_and_has_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
     written = on_terminal(tmp_path, 30, NO_COLOR="1")
 
@@ -65,7 +64,6 @@ def test_the_picture_of_a_run_fits_its_terminal_and_has_no_colour_where_none_is_
     assert not re.search(r"\x1b\[[0-9;]*(3[0-9]|4[0-9]|38;5;\d+)m", written)
 
 
-@pytest.mark.slow
 def test_a_dumb_terminal_gets_lines(tmp_path: Path) -> None:
     written = on_terminal(tmp_path, 80, TERM="dumb")
 
@@ -73,7 +71,6 @@ def test_a_dumb_terminal_gets_lines(tmp_path: Path) -> None:
     assert "60/60   error, last 25: 0." in written
 
 
-@pytest.mark.slow
 def test_the_picture_of_a_training_fits_its_terminal(tmp_path: Path) -> None:
     lines = lines_of(on_terminal(tmp_path, 30, TRAINING))
 

@@ -80,7 +80,6 @@ def test_a_plugin_is_made_installed_and_checked(agentfw: Agentfw, monkeypatch: A
     assert "promises kept" in agentfw("plugins", "check", "cups").ok.out
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "offered"), [("agentfw ru", ["run", "runs", "ruin"]), ("agentfw train --opt", ["--optimizer"])]
 )

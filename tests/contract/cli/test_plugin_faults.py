@@ -11,7 +11,6 @@ from command_line import Agentfw, Install
 HEAD = "import agentfw\nfrom agentfw import Component, hookimpl\n"
 
 
-@pytest.mark.slow
 def test_a_broken_plugin_ends_with_3_when_selected(agentfw: Agentfw, quick: tuple[str, ...], install: Install) -> None:
     install("agentfw-broken", "[agentfw]\nbroken = agentfw_broken\n", "raise SystemExit(0)")
 

@@ -49,7 +49,6 @@ def test_what_cannot_be_checked_is_no_fault_of_a_component(agentfw: Agentfw, ins
     assert "foo: no such key" in wrong.told(2)
 
 
-@pytest.mark.slow
 def test_what_took_part_in_a_run_is_recorded_and_what_differs_is_told(
     agentfw: Agentfw, install: Install, quick: tuple[str, ...], later: Callable[[], None]
 ) -> None:

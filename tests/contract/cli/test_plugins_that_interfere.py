@@ -91,7 +91,6 @@ def agentfw_turn(turn):
 """
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no such timers")
 def test_what_a_plugin_leaves_behind_holds_up_no_run(install: Install, tmp_path: Path, quick: tuple[str, ...]) -> None:
     install("agentfw-leftovers", "[agentfw]\nleftovers = agentfw_leftovers\n", LEFTOVERS)
@@ -118,7 +117,6 @@ def agentfw_episode_done(episode):
 """
 
 
-@pytest.mark.slow
 def test_a_failing_hook_is_told_and_changes_a_copy(agentfw: Agentfw, install: Install, quick: tuple[str, ...]) -> None:
     plain = agentfw(*quick, "--json").json
     install("agentfw-watch", "[agentfw]\nwatch = agentfw_watch\n", HOOK)
@@ -180,7 +178,6 @@ def test_a_command_that_raises_names_its_distribution(
     assert told in " ".join(agentfw("brew").told(3).split())
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize(("redirect", "code"), [("> /dev/full", 1), ("2>&-", 0)])
 def test_a_full_or_closed_output_is_no_bug(redirect: str, code: int) -> None:

@@ -166,7 +166,6 @@ def interrupted(agentfw: Agentfw, install: Install) -> str:
     return told.rpartition("runs resume ")[2].split()[0]
 
 
-@pytest.mark.slow
 def test_it_comes_from_a_variable(agentfw: Agentfw, interrupted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VAULT_KEY", "s3cret")
 
@@ -175,7 +174,6 @@ def test_it_comes_from_a_variable(agentfw: Agentfw, interrupted: str, monkeypatc
     assert Path("used").read_text() == "s3cret"
 
 
-@pytest.mark.slow
 def test_a_person_at_a_terminal_is_asked(agentfw: Agentfw, interrupted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     typed = iter(['sëcret "typed"'])
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
@@ -185,7 +183,6 @@ def test_a_person_at_a_terminal_is_asked(agentfw: Agentfw, interrupted: str, mon
     assert Path("used").read_text() == 'sëcret "typed"'
 
 
-@pytest.mark.slow
 def test_it_is_set_again_with_another_address_but_no_other_limit(agentfw: Agentfw, interrupted: str) -> None:
     resume = ("runs", "resume", interrupted, "--set", "memory.my.vault.key=s3cret", "--set")
 

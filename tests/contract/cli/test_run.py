@@ -36,7 +36,6 @@ def test_options_go_before_the_file_and_assignments_before_options(spec_of: Call
     assert [(reward["name"], reward["weight"]) for reward in spec["rewards"]] == [("rank", 2.0), ("utility", 0.5)]
 
 
-@pytest.mark.slow
 def test_the_next_step_is_told_as_it_can_be_typed(agentfw: Agentfw, quick: tuple[str, ...], tmp_path: Path) -> None:
     near, far = agentfw(*quick), agentfw(*quick, "--runs", str(tmp_path / "far away"))
     timed = agentfw("run", "inbox", "--episodes", "2", "--runs", "timed")
@@ -46,7 +45,6 @@ def test_the_next_step_is_told_as_it_can_be_typed(agentfw: Agentfw, quick: tuple
     assert re.search(r"agentfw run inbox --interface step_loop .*&& agentfw compare \S+ last", timed.err)
 
 
-@pytest.mark.slow
 def test_any_episode_of_a_run_can_be_read_and_drawn(agentfw: Agentfw) -> None:
     Path("my.toml").write_text(SPEC)
     folder = Path(agentfw("run", "--spec", "my.toml", "--json").json["folder"])

@@ -24,7 +24,6 @@ WORDS = ("train", "bandit", "--policy", "biased", "--optimizer", "centred", "--l
 SMALL = (*WORDS, "--set", "tasks=2", "--set", "evaluation.tasks=3")
 
 
-@pytest.mark.slow
 def test_a_shipped_training_is_the_beginning(spec_of: Callable[..., Any], install: Install, tmp_path: Path) -> None:
     (tmp_path / "shipped.toml").write_text(SPEC)
     code = f"""
@@ -43,7 +42,6 @@ def agentfw_specs():
     assert spec["evaluation"] == spec["evaluation"] | {"every": 1, "tasks": 3, "samples": 2}
 
 
-@pytest.mark.slow
 def test_what_came_of_it_is_told(agentfw: Agentfw, tmp_path: Path) -> None:
     answer, sampled = agentfw(*SMALL, "--set", "evaluation.every=1"), agentfw(*SMALL, "--runs", "sampled", "--samples")
 
@@ -58,7 +56,6 @@ def test_what_came_of_it_is_told(agentfw: Agentfw, tmp_path: Path) -> None:
     assert sampled.err.count("best, reward ") == 2
 
 
-@pytest.mark.slow
 def test_a_training_is_a_run_among_others_everywhere(agentfw: Agentfw, view_of: Callable[[Path, str], str]) -> None:
     answer, other = agentfw(*SMALL, "--json"), agentfw(*SMALL, "--seed", "3", "--quiet")
     first = Path(answer.json["folder"])
@@ -89,7 +86,6 @@ def test_a_training_is_a_run_among_others_everywhere(agentfw: Agentfw, view_of: 
     assert more.json["updates"] == 4, "more updates change no result"
 
 
-@pytest.mark.slow
 def test_an_interrupted_training_says_how_to_go_on_and_does(agentfw: Agentfw) -> None:
     failed = agentfw(*SMALL, "--set", "learner.fault=memory").told(1)
 
@@ -103,7 +99,6 @@ def test_an_interrupted_training_says_how_to_go_on_and_does(agentfw: Agentfw) ->
     assert agentfw("runs", "resume", "last", "--json").json["updates"] == 2
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [

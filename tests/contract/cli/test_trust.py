@@ -85,7 +85,6 @@ def test_what_a_spec_may_not_say_by_itself(agentfw: Agentfw, tmp_path: Path) -> 
     assert "nobody has allowed spec.toml" in agentfw("run", "--spec", "spec.toml").told(2)
 
 
-@pytest.mark.slow
 def test_a_run_may_be_resumed_by_who_typed_it_and_calls_nothing_of_others_before_it_is_allowed(
     agentfw: Agentfw, spy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -107,7 +107,6 @@ def test_a_policy_whose_turns_are_all_refused_is_told_of(diary: Agentfw, quick: 
     assert re.search(r"^policy stubborn +[\d,]+ turns, and all of its [\d,]+ calls were refused$", answer.out, re.M)
 
 
-@pytest.mark.slow
 def test_a_tool_that_fails_at_each_call_is_in_the_table(diary: Agentfw) -> None:
     answer, shown = diary(*LOOKING).ok, diary("runs", "show", "last")
 
@@ -124,7 +123,6 @@ def test_a_tool_that_fails_at_each_call_is_in_the_table(diary: Agentfw) -> None:
     assert ">0% were carried out<" in report.read_text("utf-8")
 
 
-@pytest.mark.slow
 def test_the_call_that_a_process_died_in_is_named(diary: Agentfw) -> None:
     Path("deadly").touch()
     path = os.pathsep.join([str(Path("site").resolve()), str(SITE)])
@@ -183,7 +181,6 @@ def mixed(agentfw: Agentfw) -> str:
     return record(["away", "plain", "away", "good"])
 
 
-@pytest.mark.slow
 def test_the_failed_ones_come_first_and_a_comparison_counts_them(mixed: str, agentfw: Agentfw) -> None:
     other = record(["good", "good", "plain", "good"], seed=2)
 

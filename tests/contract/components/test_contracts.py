@@ -53,7 +53,6 @@ EXTRAS = {("memory", "skillgraph"): ("igraph",)}
 NEEDS_A_MODEL = {("policy", "transformers"), ("learner", "lora"), ("learner", "sft")}
 
 # Measured: each of these takes 5 to 40 seconds for all its checks, most others a tenth of a second.
-SLOW = {("memory", "skillgraph")}
 NIGHTLY = {("policy", "pool"), ("tracker", "mlflow"), ("tracker", "wandb"), *NEEDS_A_MODEL}
 
 
@@ -73,8 +72,6 @@ def cases() -> Iterator[Any]:
             if (kind, name) not in SETTINGS:
                 reason = reason or NEEDS_MORE.get((kind, name), "")
             marks = [pytest.mark.skip(reason=reason)] if reason else []
-            if (kind, name) in SLOW:
-                marks.append(pytest.mark.slow)
             if (kind, name) in NIGHTLY:
                 marks.append(pytest.mark.nightly)
             for check in contract(kind):

@@ -12,8 +12,6 @@ from agentfw.component import KINDS
 from agentfw.testing import check_component, contract, contract_tests
 from agentfw.tool import tool
 
-pytestmark = pytest.mark.slow
-
 
 def failures(kind: str, factory: Callable[[], Any], examples: Sequence[Mapping[str, Any]] = ()) -> set[str]:
     return {result.name for result in check_component(kind, factory, examples=examples) if not result.passed}

@@ -55,7 +55,7 @@ def places() -> Places:
     return lambda at_once: Line(at_once=at_once)
 
 
-@pytest.fixture(params=["file", pytest.param("postgres", marks=pytest.mark.slow)])
+@pytest.fixture(params=["file", "postgres"])
 def shared(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Where gateways share sessions: a file, then PostgreSQL."""
     if request.param == "file":

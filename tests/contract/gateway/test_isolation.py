@@ -32,7 +32,6 @@ def keyed(gateway: Start, agentfw: Command, tmp_path: Path) -> Keyed:
     return running, keys
 
 
-@pytest.mark.slow
 def test_no_request_with_another_users_key_shows_or_changes_anything(keyed: Keyed) -> None:
     running, keys = keyed
     [item] = running.request("GET", "/memory?user=ada", keys["ada"]).json()["items"]
@@ -139,7 +138,6 @@ def test_what_is_remembered_is_recalled_for_its_user_only(gateway: Start) -> Non
     assert [name for name, text in shown.items() if WORD in text] == ["again"]
 
 
-@pytest.mark.slow
 def test_a_user_who_is_forgotten_stays_forgotten_and_nobody_else_is(gateway: Start, tmp_path: Path) -> None:
     running = gateway(memories=[str(EARS)])
     first = said(running.ask("tea", f"I like {WORD}.", user="ada"))

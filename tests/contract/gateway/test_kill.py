@@ -42,7 +42,6 @@ def killed_in_a_stream(gateway: Gateway, messages: list[Message]) -> None:
         gateway.stop()
 
 
-@pytest.mark.slow
 def test_two_kills_in_the_middle_of_a_stream(killable: Start, tmp_path: Path) -> None:
     never, talk, answers = f"hold={tmp_path / 'never'}", list[Message](), list[str]()
     running: Gateway | None = None
@@ -67,7 +66,6 @@ def test_two_kills_in_the_middle_of_a_stream(killable: Start, tmp_path: Path) ->
     assert sorted(heard) == sorted(expected), "what was asked is heard although it was never answered"
 
 
-@pytest.mark.slow
 def test_a_kill_between_an_answer_and_its_hearing(killable: Start, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     running = killable(*OPTIONS)
@@ -134,7 +132,6 @@ def test_what_was_said_to_who_hung_up_is_on_disk_and_the_session_goes_on(gateway
     assert [turn.text for turn in running.kept("tea").turns] == [answered["content"]]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("hangs_up", [False, True])
 def test_what_broke_off_at_one_gateway_is_known_to_the_other(gateway: Start, tmp_path: Path, hangs_up: bool) -> None:
     shared = str(tmp_path / "sessions.db")
@@ -152,7 +149,6 @@ def test_what_broke_off_at_one_gateway_is_known_to_the_other(gateway: Start, tmp
     assert cut.data["text"] == "Heard: "
 
 
-@pytest.mark.slow
 def test_places_are_given_back_by_who_ends_breaks_hangs_up_or_waits_in_vain(gateway: Start, tmp_path: Path) -> None:
     """Two places. After all kinds of ends, two answers are given at once, and a third one waits."""
     running = gateway(limits={"concurrency": 2, "queue": 3, "queue_timeout": 0.3})

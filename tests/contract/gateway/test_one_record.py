@@ -35,7 +35,6 @@ class Slow(Memory):
 """
 
 
-@pytest.mark.slow
 def test_a_gateway_listens_while_it_reads_its_record(tmp_path: Path) -> None:
     go, memory, port = tmp_path / "go", tmp_path / "slow.py", free_port()
     memory.write_text(SLOW_MEMORY.replace("GO", str(go)), encoding="utf-8")
@@ -69,7 +68,6 @@ def test_a_gateway_listens_while_it_reads_its_record(tmp_path: Path) -> None:
     assert asked.headers["retry-after"] == "1"
 
 
-@pytest.mark.slow
 def test_a_gateway_goes_on_by_itself_when_a_full_disk_has_room_again(tmp_path: Path) -> None:
     process = begun(tmp_path / "runs", "--policy", str(TOKENS), "--memory", str(EARS))
     gateway = Gateway(*told(process), process.kill)
@@ -102,7 +100,6 @@ def test_a_gateway_goes_on_by_itself_when_a_full_disk_has_room_again(tmp_path: P
     assert re.search(r"\.jsonl: File too large \(EFBIG\)", line), line
 
 
-@pytest.mark.slow
 def test_what_a_killed_gateway_was_told_is_heard_by_another(killable: Start, gateway: Start, tmp_path: Path) -> None:
     shared = str(tmp_path / "sessions.db")
     lost = killable("--policy", str(TOKENS), "--memory", str(EARS), "--sessions", shared)
@@ -118,7 +115,6 @@ def test_what_a_killed_gateway_was_told_is_heard_by_another(killable: Start, gat
     assert len(shared_session(shared, "tea").turns) == 2
 
 
-@pytest.mark.slow
 def test_keys_hold_and_are_revoked_at_all_gateways(gateway: Start, shared: str, agentfw: Callable[..., object]) -> None:
     operator = ("operator" * 5,)
     a, b = (gateway(name, limits={"shared": shared, "keys": operator}) for name in "ab")
@@ -145,7 +141,6 @@ def test_keys_hold_and_are_revoked_at_all_gateways(gateway: Start, shared: str, 
     assert CLIENT.get(f"{a.url}/sessions", headers={"authorization": f"Bearer {operator[0]}"}).status_code == 200
 
 
-@pytest.mark.slow
 def test_what_gateways_spend_is_counted_together(gateway: Start, shared: str, agentfw: Callable[..., object]) -> None:
     ledger = [f"hook.budget.ledger={shared}"]
     a, b = (gateway(name, limits={"shared": shared}, assignments=ledger) for name in "ab")
@@ -157,7 +152,6 @@ def test_what_gateways_spend_is_counted_together(gateway: Start, shared: str, ag
     assert b.request("GET", "/usage?by=user").json()["rows"] == [row]
 
 
-@pytest.mark.slow
 def test_what_a_crash_may_have_taken_back_is_heard_again_and_what_waits_to_be_heard_waits_once(
     gateway: Start, postgres_database: Callable[[], str], tmp_path: Path
 ) -> None:

@@ -110,7 +110,6 @@ def test_a_stream_that_passes_is_recorded_without_a_secret_that_came_in_pieces(p
     assert leaking_files(running.folder) == []
 
 
-@pytest.mark.slow
 def test_what_is_being_streamed_is_on_disk_without_a_secret_that_came_in_pieces(passing: Any, tmp_path: Path) -> None:
     pieces = ["The key is ", SECRET[:5], SECRET[5:9], SECRET[9:], " and", *(" so on" for _ in range(20))]
     events = [{"choices": [{"index": 0, "delta": {"content": piece}}]} for piece in pieces]

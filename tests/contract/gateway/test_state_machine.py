@@ -253,12 +253,10 @@ def explore(make: Callable[[], Gateways], examples: int) -> None:
     )
 
 
-@pytest.mark.slow
 def test_gateways_with_a_folder_each() -> None:
     explore(Gateways, 2)
 
 
-@pytest.mark.slow
 def test_gateways_that_share_a_file(tmp_path: Path) -> None:
     numbers = iter(range(1000))
     explore(lambda: Gateways(str(tmp_path / f"{next(numbers)}.db")), 1)

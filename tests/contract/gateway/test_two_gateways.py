@@ -39,7 +39,6 @@ def waits(gateway: Gateway) -> None:
     assert answer.headers["retry-after"] == "1"
 
 
-@pytest.mark.slow
 def test_a_session_stays_until_its_last_request_is_answered_while_others_wait_or_stop(
     gateways: list[Gateway], shared: str, tmp_path: Path
 ) -> None:
@@ -63,7 +62,6 @@ def test_a_session_stays_until_its_last_request_is_answered_while_others_wait_or
     assert told == [one["content"] for one in (first, *answered, last)]
 
 
-@pytest.mark.slow
 def test_who_was_silent_too_long_has_lost_the_session(gateways: list[Gateway], shared: str, tmp_path: Path) -> None:
     a, b, c = gateways
     go = [tmp_path / "go-a", tmp_path / "go-b"]
@@ -90,7 +88,6 @@ def test_who_was_silent_too_long_has_lost_the_session(gateways: list[Gateway], s
     assert [turn.text for turn in shared_session(shared, "tea").turns] == [answered["content"], last["content"]]
 
 
-@pytest.mark.slow
 def test_a_session_without_a_gateway_is_free_when_its_lease_ends(gateways: list[Gateway], shared: str) -> None:
     a, b, _ = gateways
     first = said(a.ask("tea", "hello"))
@@ -102,7 +99,6 @@ def test_a_session_without_a_gateway_is_free_when_its_lease_ends(gateways: list[
     assert [turn.text for turn in shared_session(shared, "tea").turns] == [first["content"], last["content"]]
 
 
-@pytest.mark.slow
 def test_each_saying_is_heard_once_also_when_gateways_start_again(gateway: Start, shared: str, tmp_path: Path) -> None:
     options: dict[str, Any] = {"policy": str(TOKENS), "memories": [str(EARS)], "limits": {"shared": shared}}
     folders = list[Path]()
@@ -122,7 +118,6 @@ def test_each_saying_is_heard_once_also_when_gateways_start_again(gateway: Start
     assert [[json.loads(line)["text"] for line in log] for log in logs] == [["one", "three", "four"], ["two", "four"]]
 
 
-@pytest.mark.slow
 def test_a_user_is_forgotten_once_every_gateway_has_heard_what_they_said(
     gateway: Start, shared: str, tmp_path: Path
 ) -> None:
@@ -136,7 +131,6 @@ def test_a_user_is_forgotten_once_every_gateway_has_heard_what_they_said(
     until(lambda: b.request("DELETE", "/memory?user=ada").is_success)
 
 
-@pytest.mark.slow
 def test_what_another_gateway_is_answering_is_heard_before_its_user_is_forgotten(
     gateway: Start, shared: str, tmp_path: Path
 ) -> None:
@@ -155,7 +149,6 @@ def test_what_another_gateway_is_answering_is_heard_before_its_user_is_forgotten
     assert refused.status_code == 503
 
 
-@pytest.mark.slow
 def test_what_is_being_answered_when_its_user_is_forgotten_is_heard_at_no_gateway(
     gateway: Start, shared: str, tmp_path: Path
 ) -> None:
@@ -172,7 +165,6 @@ def test_what_is_being_answered_when_its_user_is_forgotten_is_heard_at_no_gatewa
     assert (a.remembered("ada"), b.remembered("ada")) == ([], [])
 
 
-@pytest.mark.slow
 def test_a_session_that_ends_while_its_user_is_forgotten_has_ended(gateway: Start, shared: str, tmp_path: Path) -> None:
     limits = {"shared": shared, "queue_timeout": 10.0}
     a = gateway("a", memories=[str(EARS)], limits=limits)

@@ -22,8 +22,6 @@ from agentfw.testing import fresh_host
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
 
-pytestmark = pytest.mark.slow
-
 HOST = fresh_host(builtins=True, strict=False)
 PROMPT, OTHER = (10, 11, 12, 13), (5, 6, 7)
 

@@ -42,7 +42,6 @@ def groups_of_any_kind(draw: st.DrawFn) -> list[float]:
     return [centre + spread * draw(st.floats(-1, 1)) for _ in range(size)]
 
 
-@pytest.mark.slow
 @settings(relaxed, max_examples=60)
 @given(
     history=st.lists(groups_of_any_kind(), min_size=0, max_size=5),

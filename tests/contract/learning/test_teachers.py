@@ -23,8 +23,6 @@ from .conftest import chosen
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
 
-pytestmark = pytest.mark.slow
-
 SHORTER, WANTED = "\n\nFeedback on an earlier answer: {}", "\n\nA better answer to this: {}"
 ASKED = ("Which tea is good for a cold?", "And for a long evening?")
 ANSWERS = ("Ginger tea, with honey and a slice of lemon.", "A black one.")
@@ -171,7 +169,6 @@ def test_a_teacher_that_is_of_no_use_is_refused_before_a_model_is_loaded(
     assert fix in answer.err
 
 
-@pytest.mark.slow
 def test_a_student_becomes_more_like_its_teacher(
     agentfw: Agentfw, sums: Path, make_adapter: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -237,12 +237,10 @@ def run(folder: Path, new_store: Callable[[], str], examples: int, steps: int) -
     run_machine(machine, settings=chosen)
 
 
-@pytest.mark.slow
 def test_on_a_file(tmp_path: Path) -> None:
     run(tmp_path, lambda: str(Path(tempfile.mkdtemp(dir=tmp_path)) / "skills.db"), examples=6, steps=20)
 
 
-@pytest.mark.slow
 def test_on_a_server(tmp_path: Path, postgres_database: Callable[[str], str]) -> None:
     stores = (postgres_database(f"store {place}") for place in itertools.count())
     run(tmp_path, lambda: next(stores), examples=2, steps=12)

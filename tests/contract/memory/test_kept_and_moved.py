@@ -123,7 +123,6 @@ def lines(told: str) -> Iterator[tuple[int, str]]:
             yield int(number), skill
 
 
-@pytest.mark.slow
 def test_processes_that_write_at_once_and_are_killed_lose_nothing(where: str) -> None:
     generator, names, acknowledged = random.Random(7), ("ana", "ben"), dict[tuple[str, int], str]()
     commands = [[sys.executable, "-c", WRITER, where, name] for name in names]

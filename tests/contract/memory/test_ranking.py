@@ -262,7 +262,6 @@ def trust(graph: SkillGraph, users: int) -> dict[str, float]:
     return found
 
 
-@pytest.mark.slow
 def test_random_rewards_make_no_term_of_the_graph_trusted(graph: SkillGraph) -> None:
     draw, users = random.Random(0), 10
     skills = graph.add_all(

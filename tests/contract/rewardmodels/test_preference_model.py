@@ -87,7 +87,6 @@ def test_a_newcomer_has_interest_and_conformity_of_those_with_such_a_profile() -
             assert found[name] == max(found.values())
 
 
-@pytest.mark.slow
 def test_profiles_change_nothing_for_whom_likes_are_known() -> None:
     of_known = {user: views for user, views in PROFILES.items() if user != "newcomer"}
     without, given = (

@@ -112,7 +112,6 @@ def test_an_answer_takes_its_tokens_and_then_has_its_effect() -> None:
     assert agent.sets() == [(0, []), (7, ["slow done"])]
 
 
-@pytest.mark.slow
 @given(st.integers(1, 40), st.floats(0.01, 3), st.floats(0, 1, exclude_max=True))
 def test_an_interruption_keeps_what_was_out_by_then(tokens: int, per_token: float, share: float) -> None:
     when = tokens * per_token * share

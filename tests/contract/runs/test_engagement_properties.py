@@ -91,7 +91,6 @@ def ran(episode: Episode, work: int) -> float:
     return total
 
 
-@pytest.mark.slow
 @given(PLANS, DECISIONS, st.integers(1, 9))
 def test_the_step_loop_shows_nothing_while_the_agent_is_held_and_polling_only_at_multiples(
     plan: Plan, decisions: Decisions, every: int

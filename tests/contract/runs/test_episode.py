@@ -69,7 +69,6 @@ EPISODES = st.builds(
 )
 
 
-@pytest.mark.slow
 @given(EPISODES)
 def test_an_episode_comes_back_equal_from_a_line_of_json(episode: Episode) -> None:
     line = json.dumps(episode.to_record())

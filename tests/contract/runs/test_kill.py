@@ -94,7 +94,6 @@ RARE = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "case", "moments"), [*CRITICAL, *RARE])
 def test_kills_at_critical_moments_change_nothing(
     kind: Kind, case: str, moments: list[tuple[str, int]], expected: Any, tmp_path: Path
@@ -110,7 +109,6 @@ def test_kills_at_critical_moments_change_nothing(
     assert kept == (kind is RunCase and "torn" in dict(moments)), "what a crash cut short, and nothing else"
 
 
-@pytest.mark.slow
 def test_a_run_that_ignores_ctrl_c_is_terminated_all_the_same(tmp_path: Path) -> None:
     """As under nohup, or in the background of a script."""
     laboratory = RunCase("rounds", tmp_path / "run")
@@ -131,7 +129,6 @@ def test_a_run_that_ignores_ctrl_c_is_terminated_all_the_same(tmp_path: Path) ->
     assert "terminated: every episode that was finished is kept" in told
 
 
-@pytest.mark.slow
 def test_an_interruption_is_heard_also_while_nothing_is_waited_for(tmp_path: Path) -> None:
     """The scripted policy never waits: without a pause of its own the run would first end, and then stop."""
     words = ["run", "inbox", "--episodes", "4000", "--runs", str(tmp_path)]

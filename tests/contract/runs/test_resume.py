@@ -134,7 +134,6 @@ def test_judges_spend_of_the_same_budget(till: Agentfw) -> None:
     assert (spent(), spent("judged.txt")) == (asked, judged)
 
 
-@pytest.mark.slow
 def test_a_training_that_stopped_in_two_updates_ends_as_an_undisturbed_one(till: Agentfw) -> None:
     """The weights, the optimizer's and the learner's states, each version and each figure."""
     till(*TRAIN, "--runs", "undisturbed")

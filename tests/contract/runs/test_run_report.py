@@ -45,7 +45,6 @@ def test_one_episode_is_enough_and_rounds_make_the_curve(laboratory: Any, tmp_pa
     assert "The lower the error, the better." in page
 
 
-@pytest.mark.slow
 def test_without_rounds_the_episodes_make_the_curve_of_headline_or_utility(laboratory: Any, tmp_path: Path) -> None:
     folder = laboratory.play(tmp_path, environment="inbox", policy="scripted").folder
 
@@ -94,7 +93,6 @@ def test_the_timeline_shows_what_was_put_aside(laboratory: Any, tmp_path: Path) 
         assert words in drawn
 
 
-@pytest.mark.slow
 def test_of_each_group_the_worst_the_median_and_the_best_are_shown(laboratory: Any, tmp_path: Path) -> None:
     folder = laboratory.play(tmp_path, episodes=6, samples=4).folder
 
@@ -155,7 +153,6 @@ def test_episodes_are_read_as_they_were_written_whatever_the_run_is_called(run: 
     assert [folder.id for folder in list_runs(Path("runs"))] == [run.name]
 
 
-@pytest.mark.slow
 def test_a_figure_is_the_mean_of_its_lines_in_table_notebook_report_json_and_view(agentfw: Agentfw, run: Path) -> None:
     lines = read(run / "metrics.jsonl")
     shown = agentfw("runs", "show", run.name, "--json").json

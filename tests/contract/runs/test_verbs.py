@@ -78,7 +78,6 @@ def test_mistakes_are_errors_before_any_work() -> None:
     assert not Path("runs").exists()
 
 
-@pytest.mark.slow
 def test_a_run_is_a_table_of_its_episodes_or_turns(tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
     result = agentfw.run("inbox", episodes=2, runs=tmp_path)

@@ -40,8 +40,6 @@ def project(folder: Path) -> dict[str, Any]:
 
 VERSIONS = {project(folder)["name"]: project(folder)["version"] for folder in PLUGINS}
 
-pytestmark = pytest.mark.slow
-
 
 class Installed:
     """A virtual environment with agentfw in it, and an empty folder to work in."""

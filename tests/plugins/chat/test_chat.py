@@ -163,7 +163,6 @@ class Terminal:
         os.close(self._ours)
 
 
-@pytest.mark.slow
 def test_in_a_terminal_one_talks_stops_an_answer_recalls_lines_with_the_arrow_keys_and_leaves(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(SLOW)
     terminal = Terminal(tmp_path, "--policy=./slow.py")
@@ -271,7 +270,6 @@ def test_a_chat_whose_server_never_answers_leaves_no_run(chat: Agentfw, tmp_path
     assert list((tmp_path / "runs").iterdir()) == []
 
 
-@pytest.mark.slow
 def test_what_was_said_is_on_disk_after_kill_9_and_the_next_start_keeps_it(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "agentfw", "chat", "--policy=scripted", '--set=policy.replies=["Yes."]']
 

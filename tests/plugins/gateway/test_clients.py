@@ -36,7 +36,6 @@ def weather(city: str) -> str:
     return {"Rome": "sunny"}[city]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 def test_openai_chat_completions(gateway: Served, stream: bool) -> None:
     chat = gateway.openai(f"chat-{stream}").chat.completions
@@ -115,7 +114,6 @@ def local(small_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield running
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "parse",
     [

@@ -20,7 +20,6 @@ from agentfw_plugins.view.waterfall import spans_file
 
 from .conftest import CLIENT, Served, served
 
-pytestmark = pytest.mark.slow
 SAYS = {"ada": "My cat is called Zorro.", "bob": "My cat is called Felix."}
 
 

@@ -66,7 +66,6 @@ def test_health_needs_no_key_and_figures_need_the_operators(serve: Serve, keys: 
     assert CLIENT.get(f"{gateway.url}/metrics", headers=bearer("the-operators")).status_code == 200
 
 
-@pytest.mark.slow
 def test_a_deploy_lets_answers_end_cuts_off_what_takes_longer_than_the_drain_and_keeps_sessions(tmp_path: Path) -> None:
     with endless() as upstream:
         settings = {"base_url": upstream.url, "model": "served", "token_ids": "off"}

@@ -40,7 +40,6 @@ def test_a_key_is_stored_once_as_a_digest_that_only_its_owner_can_read(keys: Key
             keys.add(name, user="ada")
 
 
-@pytest.mark.slow
 def test_a_key_that_is_taken_back_is_refused_at_once_and_a_lost_file_lets_nobody_in(
     serve: Serve, keys: KeyFile
 ) -> None:
@@ -62,7 +61,6 @@ def test_a_key_that_is_taken_back_is_refused_at_once_and_a_lost_file_lets_nobody
     assert lost == [401, 401]
 
 
-@pytest.mark.slow
 def test_a_key_has_its_own_limits(serve: Serve, keys: KeyFile) -> None:
     often, rare = keys.add("often"), keys.add("rare", per_minute=1)
     gateway = serve(Limits(key_file=keys.path))

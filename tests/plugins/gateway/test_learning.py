@@ -231,7 +231,6 @@ def two(anywhere: str, tmp_path: Path) -> Iterator[tuple[SharedVersionFile, Shar
 Two = tuple[SharedVersionFile, SharedVersionFile]
 
 
-@pytest.mark.slow
 def test_one_gateway_trains_until_it_ends_or_says_nothing_for_the_time_of_its_lease(two: Two, anywhere: str) -> None:
     a, b = two
     trainer = SharedVersionFile(a.run, anywhere, policy="tiny", holder=a.holder)
@@ -252,7 +251,6 @@ def test_one_gateway_trains_until_it_ends_or_says_nothing_for_the_time_of_its_le
     assert a.lead()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("is_folder", [True, False])
 def test_what_one_gateway_made_is_served_by_all_and_what_they_hear_is_counted_together(
     two: Two, tmp_path: Path, is_folder: bool
@@ -286,7 +284,6 @@ def test_what_one_gateway_made_is_served_by_all_and_what_they_hear_is_counted_to
     assert (b.heard_elsewhere(3), a.heard_elsewhere(2), b.heard_elsewhere(0), a.heard_elsewhere(0)) == (0, 3, 2, 0)
 
 
-@pytest.mark.slow
 def test_feedback_at_gateways_that_share_their_sessions_is_left_out(two: Two, anywhere: str, agentfw: Agentfw) -> None:
     told = agentfw("serve", "forget-feedback", "--user", "mallory", "--sessions", anywhere, "--json")
 
@@ -294,7 +291,6 @@ def test_feedback_at_gateways_that_share_their_sessions_is_left_out(two: Two, an
     assert [gone.user for gone in two[0].read().removals] == ["mallory"]
 
 
-@pytest.mark.slow
 def test_a_gateway_with_another_policy_does_not_serve_these_versions(two: Two, anywhere: str, tmp_path: Path) -> None:
     with two[0].change() as changed:
         changed.versions = state().versions

@@ -118,7 +118,6 @@ def test_only_what_may_become_a_call_or_a_stop_is_held_back_and_the_rest_makes_i
     assert "".join(told) == text
 
 
-@pytest.mark.slow
 def test_a_policy_behind_a_gateway_has_the_same_tokens_streamed_and_whole(small_model: Path, tmp_path: Path) -> None:
     from agentfw_plugins.models import Chat
 

@@ -156,7 +156,6 @@ def test_a_session_teaches_without_the_part_of_its_feedback_that_was_removed(tmp
     assert sorted(taught) == ["Is it one, 1?", "Is it three, 1?", "Is it two, 1?"]
 
 
-@pytest.mark.slow
 def test_who_likes_the_opposite_of_the_others_gets_a_version_until_it_is_no_longer_better_or_forgotten(
     agentfw: Agentfw, tmp_path: Path
 ) -> None:
@@ -209,7 +208,6 @@ def test_who_likes_the_opposite_of_the_others_gets_a_version_until_it_is_no_long
     assert gateway.file.read().served == 4, "those who have their own teach the others nothing"
 
 
-@pytest.mark.slow
 def test_a_version_that_is_not_better_is_not_served(tmp_path: Path) -> None:
     gateway = Gateway(tmp_path)
 
@@ -228,7 +226,6 @@ def test_a_version_that_is_not_better_is_not_served(tmp_path: Path) -> None:
     assert version == "v0"
 
 
-@pytest.mark.slow
 def test_a_better_version_is_tried_on_its_share_of_the_sessions_first(tmp_path: Path) -> None:
     gateway = Gateway(tmp_path)
 
@@ -318,7 +315,6 @@ def test_an_answer_is_finished_by_the_version_that_began_it_whatever_is_served_m
     assert closed == ["v1"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("happens", ["feedback is taken out", "a version is rolled back"])
 def test_what_changes_during_a_training_counts_for_what_is_made(
     happens: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -356,7 +352,6 @@ def test_what_changes_during_a_training_counts_for_what_is_made(
     assert happens == "a version is rolled back" or mias.isdisjoint(made.sessions)
 
 
-@pytest.mark.slow
 def test_a_trainer_that_is_killed_leaves_no_half_version_and_the_next_one_does_its_work(tmp_path: Path) -> None:
     gateway = Gateway(tmp_path)
 
@@ -391,7 +386,6 @@ def test_a_trainer_that_is_killed_leaves_no_half_version_and_the_next_one_does_i
     assert not (gateway.file.folder / "training").exists()
 
 
-@pytest.mark.slow
 def test_a_person_who_is_forgotten_gets_the_version_of_the_others_at_all_gateways(
     agentfw: Agentfw, anywhere: str, tmp_path: Path
 ) -> None:

@@ -11,7 +11,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import pytest
 from chat_server import completion
 from waiting import until
 
@@ -70,7 +69,6 @@ def foreign(browser: Any, gateway: Served) -> list[str]:
 # -- in a browser ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_a_person_talks_reads_and_rates_and_it_is_on_disk(serve: Serve, chromium: Browsers, tmp_path: Path) -> None:
     (tmp_path / "add.py").write_text('def add(a: int, b: int) -> str:\n    "Add."\n    return str(a + b)\n')
     rule = f"policy.rule={__name__}:calls_a_tool"
@@ -150,7 +148,6 @@ print("<b>4 minutes</b>")
 `kettle` at 2 * 3 * 4 o'clock"""
 
 
-@pytest.mark.slow
 def test_words_are_shown_as_they_come_and_markdown_as_such_which_never_becomes_markup(
     serve: Serve, chromium: Browsers
 ) -> None:
@@ -197,7 +194,6 @@ def test_words_are_shown_as_they_come_and_markdown_as_such_which_never_becomes_m
     assert kept == "One, "
 
 
-@pytest.mark.slow
 def test_what_was_remembered_and_spent_is_shown_and_can_be_changed_also_on_a_narrow_screen(
     tmp_path: Path, chromium: Browsers
 ) -> None:
@@ -244,7 +240,6 @@ def test_what_was_remembered_and_spent_is_shown_and_can_be_changed_also_on_a_nar
         assert foreign(browser, gateway) == []
 
 
-@pytest.mark.slow
 def test_the_page_asks_for_the_key_and_forgets_it_with_the_tab(serve: Serve, chromium: Browsers) -> None:
     key = "sk-the-only-key"
     gateway = serve(Limits(keys=(key,)))

@@ -110,7 +110,6 @@ def test_only_so_many_sessions_are_in_progress(serve: Serve) -> None:
     assert [gateway.ask(name, "hi").status_code for name in ("one", "more")] == [200, 429]
 
 
-@pytest.mark.slow
 def test_a_session_that_ended_because_nobody_used_it_begins_again_under_its_name(serve: Serve, tmp_path: Path) -> None:
     gateway = serve(Limits(idle=8))
     ask(gateway.session("tea"), body("the first time", user="ada"))
@@ -169,7 +168,6 @@ def test_a_port_in_use_is_an_error_that_says_so(agentfw: Agentfw) -> None:
     assert "can't listen on" in answer.err
 
 
-@pytest.mark.slow
 def test_a_locked_store_keeps_nobody_waiting_who_does_not_use_it(serve: Serve) -> None:
     gateway = serve(memories=["strategyhub"])
     ask(gateway.session("tea"), body("Which tea?", user="ada"))

@@ -51,7 +51,6 @@ def two(anywhere: str, tmp_path: Path) -> Iterator[tuple[Served, Served]]:
         yield a, b
 
 
-@pytest.mark.slow
 def test_any_gateway_goes_on_with_a_session(two: tuple[Served, Served], anywhere: str, agentfw: Agentfw) -> None:
     a, b = two
 
@@ -94,7 +93,6 @@ def test_any_gateway_goes_on_with_a_session(two: tuple[Served, Served], anywhere
     until(lambda: shown() == ["cake"])  # and nothing that was deleted
 
 
-@pytest.mark.slow
 def test_what_a_user_had_forgotten_comes_back_from_no_gateway(anywhere: str, tmp_path: Path) -> None:
     options: dict[str, Any] = {"policy": "scripted", "rewards": ["feedback"], "memories": ["skillgraph"]}
     options["assignments"] = ['policy.replies=["Fine."]', f"memory.skillgraph.path={tmp_path / 'memory.db'}"]
@@ -110,7 +108,6 @@ def test_what_a_user_had_forgotten_comes_back_from_no_gateway(anywhere: str, tmp
         assert (gone, a.remembered("ada")) == (1, [])
 
 
-@pytest.mark.slow
 def test_a_conversation_without_a_name_is_found_by_its_last_answer(two: tuple[Served, Served]) -> None:
     a, b = two
 
@@ -129,7 +126,6 @@ def test_a_conversation_without_a_name_is_found_by_its_last_answer(two: tuple[Se
     assert are_its == [True] * 3 + [False] * 3
 
 
-@pytest.mark.slow
 def test_a_gateway_deletes_old_sessions_if_it_is_told_to(anywhere: str, tmp_path: Path) -> None:
     options: dict[str, Any] = {"policy": "scripted", "assignments": ['policy.replies=["Noted."]']}
     with served(tmp_path / "a", Limits(shared=anywhere, keep_ended=0.2), **options) as gateway:
@@ -143,7 +139,6 @@ def test_a_gateway_deletes_old_sessions_if_it_is_told_to(anywhere: str, tmp_path
         assert gateway.ask("goes-on", "one", "two").status_code == 200
 
 
-@pytest.mark.slow
 def test_an_unused_session_is_ended_once_and_begins_anew_under_its_name(anywhere: str, tmp_path: Path) -> None:
     limits = Limits(shared=anywhere, idle=0.4)
     rule = [f"policy.rule={served.__module__}:rule"]
@@ -276,7 +271,6 @@ def test_what_was_said_before_all_gateways_were_away_for_days_is_still_to_be_hea
         one.close()
 
 
-@pytest.mark.slow
 def test_gateways_with_other_settings_and_a_wrong_clock_are_named_once(
     anywhere: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

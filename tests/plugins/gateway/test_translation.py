@@ -73,7 +73,6 @@ def test_a_request_for_a_response_is_translated_or_refused_by_the_fields_name(fi
     assert len(fine.asked) == before
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_response_has_all_of_the_answer(upstream: Start, stream: bool) -> None:
     gateway = upstream(STREAM if stream else RICH)
@@ -96,7 +95,6 @@ def test_a_response_has_all_of_the_answer(upstream: Start, stream: bool) -> None
     assert answer.status == "completed"
 
 
-@pytest.mark.slow
 def test_refusals_and_cuts_of_a_response(upstream: Start) -> None:
     gateway = upstream(
         completion(None, message={"refusal": "No."}),
@@ -130,7 +128,6 @@ def test_a_message_is_translated_or_refused_by_the_fields_name(fine: Passing) ->
     assert len(fine.asked) == before
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_message_has_all_of_the_answer(upstream: Start, stream: bool) -> None:
     gateway = upstream(STREAM if stream else RICH, counts=True)

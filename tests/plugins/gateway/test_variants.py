@@ -97,7 +97,6 @@ def test_a_session_counts_by_the_mean_of_its_newest_ratings_for_the_comparison_t
     assert [one.value for one in rated_sessions(episodes, Comparison([], "stars>=4", began=2.0))] == [0.5]
 
 
-@pytest.mark.slow
 def test_what_is_begun_while_a_gateway_looks_at_the_last_comparison_stays(tmp_path: Path) -> None:
     file, looked = VariantFile(tmp_path / "variants.json"), threading.Event()
     first, second = (Comparison([Variant()], sessions=1, began=began) for began in (1.0, 2.0))

@@ -122,7 +122,6 @@ def test_an_adapter_of_a_base_in_bf16_is_computed_as_it_is_served_and_learns_in_
     assert served == pytest.approx(list(learner.logprobs(PROMPT, GOOD)), abs=0.02)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes", [{"weights": "all", "precision": "bf16"}, {"optimizer": "adamw_8bit", "rank": 64}, {"steps": 2}]
 )
@@ -259,7 +258,6 @@ def test_weights_decay_and_a_gradient_is_clipped_after_it_was_measured(learner_o
     assert max(float(after[name].abs().max()) for name in after if "lora_B" in name) < 1e-4
 
 
-@pytest.mark.slow
 def test_whoever_goes_back_to_an_earlier_version_goes_on_from_there(learner_of: Make, make_batch: MakeBatch) -> None:
     learner = learner_of(name="tea")
     made, states = [], [learner.state()]

@@ -60,7 +60,6 @@ def begin(model: Path, adapter: Path, **settings: Any) -> LoraLearner:
     return learner
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("values", "fix"),
     [
@@ -95,7 +94,6 @@ def test_where_an_adapter_comes_from_is_no_reason_to_refuse_it_but_without_a_con
         begin(small_model, adapter)
 
 
-@pytest.mark.slow
 def test_an_adapter_of_another_base_is_refused(
     small_model: Path, adapter: Path, make_model: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -177,7 +175,6 @@ def test_a_deep_confident_model_in_bf16_can_be_trained(deep_model: Path, packing
     assert network.base.dtype is torch.bfloat16
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("wrong", [last_position_off_by_one, mask_without_tree])
 def test_the_same_model_with_a_mistake_is_refused(
     deep_model: Path, wrong: Callable[[Packed], Packed], monkeypatch: pytest.MonkeyPatch

@@ -82,7 +82,6 @@ def networks(small_model: Path) -> dict[str, tuple[Network, Network]]:
     }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["lora", "all", "checkpointing"])
 @given(some=lessons, loss=losses, budget=st.sampled_from([7, 20, 1000]))
 @hypothesis_settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -116,7 +115,6 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch._dynamo.reset()
 
 
-@pytest.mark.slow
 def test_flex_attention_takes_the_tree_of_a_whole_model(small_model: Path, compiled: None) -> None:
     """As on CUDA, but forwards only."""
     network = network_of(small_model)
@@ -132,7 +130,6 @@ def test_flex_attention_takes_the_tree_of_a_whole_model(small_model: Path, compi
     assert torch.allclose(found, expected, atol=1e-3)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "layer", [LayerAttention(0.3, 40, 2.0), LayerAttention(0.3, 50, None, torch.tensor([0.5, 2.0]))], ids=str
 )
@@ -220,7 +217,6 @@ def figures_of(model: Path, turns: list[TurnTokens], **changes: Any) -> tuple[di
     return Descent(made, optimizer, made.settings, 1e-3).learn([lessons], Loss(), 1), made
 
 
-@pytest.mark.slow
 def test_a_long_conversation_is_computed_twice_rather_than_once_a_turn(
     small_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,7 +50,6 @@ def server() -> Iterator[Any]:
         own.cleanup()
 
 
-@pytest.mark.slow
 def test_a_request_fails_or_goes_on_without_as_the_setting_says(
     server: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -74,7 +73,6 @@ def test_a_request_fails_or_goes_on_without_as_the_setting_says(
         asyncio.run(one.close())
 
 
-@pytest.mark.slow
 def test_the_command_says_what_forgetting_cannot_reach(postgres_database: Any, agentfw: Agentfw) -> None:
     with SkillGraph.open(postgres_database(), tenant="agentfw", embedder="hash") as graph:
         graph.add(owner="ana", text="offer the earliest slot")
@@ -83,7 +81,6 @@ def test_the_command_says_what_forgetting_cannot_reach(postgres_database: Any, a
     assert "write-ahead log, replicas and backups" in done.err
 
 
-@pytest.mark.slow
 def test_a_locked_table_keeps_a_recall_waiting_and_nothing_else(postgres_database: Any, tmp_path: Path) -> None:
     made = on_server(postgres_database(), tmp_path)
     made.graph.add(owner="ana", text="offer the earliest slot")

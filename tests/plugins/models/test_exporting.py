@@ -82,7 +82,6 @@ def is_as_any_file(folder: Path) -> bool:
     return {path.stat().st_mode for path in folder.iterdir()} == {beside.stat().st_mode}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [{}, pytest.param({"precision": "nf4"}, marks=pytest.mark.nightly), {"weights": "all"}],
@@ -103,7 +102,6 @@ def test_a_merged_model_says_what_the_trained_one_said(
     assert {path.name for path in model.iterdir()} <= {path.name for path in (tmp_path / "merged").iterdir()}
 
 
-@pytest.mark.slow
 def test_an_adapter_is_exported_as_plain_peft_reads_it(
     model: Path, adapter: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -155,7 +153,6 @@ def test_a_row_goes_on_while_the_prompt_does_and_for_trl_while_the_advantage_is_
         sequences_of(episode, {**told, 3: 1.0}, one_advantage=True)
 
 
-@pytest.mark.slow
 def test_rows_for_other_libraries_have_the_exact_tokens_and_what_they_were_worth(adapter: Any, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     run = adapter

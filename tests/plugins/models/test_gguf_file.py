@@ -115,7 +115,6 @@ def made(
 TEMPLATE = "{% for message in messages %}{{ message.content }}<|end|>{% endfor %}"
 
 
-@pytest.mark.slow
 def test_a_file_is_the_model_that_it_stands_for(
     made: Callable[..., Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -145,7 +144,6 @@ def test_a_file_is_the_model_that_it_stands_for(
     assert len(found.token_ids) == len(found.logprobs) > 0
 
 
-@pytest.mark.slow
 def test_a_file_without_a_chat_template_is_told_before_it_is_converted(
     made: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -157,7 +155,6 @@ def test_a_file_without_a_chat_template_is_told_before_it_is_converted(
     assert not list((tmp_path / "cache").rglob("*.safetensors"))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kept", [0.5, 0.02])
 def test_a_file_that_was_cut_is_told_and_leaves_nothing(made: Callable[..., Any], tmp_path: Path, kept: float) -> None:
     path, _ = made()
@@ -171,7 +168,6 @@ def test_a_file_that_was_cut_is_told_and_leaves_nothing(made: Callable[..., Any]
     assert not list((tmp_path / "cache").rglob("*.*"))
 
 
-@pytest.mark.slow
 def test_a_part_of_a_model_and_one_too_large_are_told(
     made: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -161,7 +161,6 @@ def test_a_stream_that_breaks_off_is_tried_again_until_a_word_was_told(end: str)
     assert after_a_word == 1
 
 
-@pytest.mark.slow
 def test_the_policy_keeps_the_contract() -> None:
     words = ["one", " two", " three", ""]
 

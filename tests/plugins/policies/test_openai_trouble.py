@@ -149,7 +149,6 @@ def test_a_missing_key_and_one_that_cannot_be_sent_are_told_apart(monkeypatch: p
 # -- servers that fail -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_a_busy_server_is_left_alone_for_as_long_as_it_asks() -> None:
     def until_a_date(body: dict[str, Any]) -> Reply:
         after = formatdate(time.time() + 2, usegmt=True)  # whole seconds: 1 to 2 from now
@@ -163,7 +162,6 @@ def test_a_busy_server_is_left_alone_for_as_long_as_it_asks() -> None:
     assert len(server.bodies) == 3
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("status", [408, 503])
 def test_a_server_that_stumbles_is_asked_again(status: int) -> None:
     with serving(Reply(b"oh no", status), Reply(b"oh no", status), completion()) as (address, server):
@@ -171,7 +169,6 @@ def test_a_server_that_stumbles_is_asked_again(status: int) -> None:
     assert len(server.bodies) == 3
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
@@ -195,7 +192,6 @@ def test_an_answer_that_is_none_is_asked_for_again_and_then_an_error(reply: Repl
     assert len(server.bodies) == 2
 
 
-@pytest.mark.slow
 def test_a_server_that_is_too_slow_is_given_up_at_the_deadline() -> None:
     with serving(slow(3.0)) as (address, server):
         error = fails(policy_at(address, deadline=0.5))
@@ -203,7 +199,6 @@ def test_a_server_that_is_too_slow_is_given_up_at_the_deadline() -> None:
     assert len(server.bodies) == 1
 
 
-@pytest.mark.slow
 def test_a_closed_port_is_an_error_that_says_where_and_what_to_check() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -214,7 +209,6 @@ def test_a_closed_port_is_an_error_that_says_where_and_what_to_check() -> None:
     assert "check that the server is running" in error.fix
 
 
-@pytest.mark.slow
 def test_a_server_that_was_never_there_is_not_waited_for_again_by_each_request() -> None:
     async def failures(policy: OpenAIPolicy) -> list[str]:
         found = await asyncio.gather(*(policy.generate(ASK) for _ in range(3)), return_exceptions=True)
@@ -238,14 +232,12 @@ def many(policy: OpenAIPolicy, count: int) -> list[Generation]:
     return finish(policy, run())
 
 
-@pytest.mark.slow
 def test_no_more_requests_are_in_flight_than_allowed() -> None:
     with serving(slow(0.02)) as (address, server):
         assert len(many(policy_at(address, concurrency=3), 20)) == 20
     assert server.most_in_flight == 3
 
 
-@pytest.mark.slow
 def test_waiting_for_a_slot_is_not_held_against_the_server() -> None:
     with serving(slow(0.3)) as (address, _):
         assert len(many(policy_at(address, concurrency=1, deadline=0.9), 5)) == 5

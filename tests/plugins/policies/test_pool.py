@@ -112,7 +112,6 @@ def ask(text: str, index: int = 0) -> Request:
     return Request([Message("user", text)], task=Task(index, 7), sampling=Sampling(1.0, None, 24, 7))
 
 
-@pytest.mark.slow
 @asynchronous
 async def test_answers_are_equal_to_those_of_one_process(host: Host) -> None:
     async with opened(host, policy="tiny") as pool:
@@ -125,7 +124,6 @@ async def test_answers_are_equal_to_those_of_one_process(host: Host) -> None:
         assert pool.metrics()["pool_requests"] == 12
 
 
-@pytest.mark.slow
 @asynchronous
 async def test_replicas_that_die_are_replaced_with_the_newest_version_and_sleep_and_wake_like_the_others(
     host: Host, tmp_path: Path
@@ -152,7 +150,6 @@ async def test_replicas_that_die_are_replaced_with_the_newest_version_and_sleep_
         assert (len(list(tmp_path.glob("rests *"))), len(list(tmp_path.glob("woke *")))) == (2, 2)
 
 
-@pytest.mark.slow
 @asynchronous
 async def test_replicas_that_die_in_publishing_or_hang_are_replaced_and_no_request_gets_an_older_version(
     host: Host, tmp_path: Path
@@ -171,7 +168,6 @@ async def test_replicas_that_die_in_publishing_or_hang_are_replaced_and_no_reque
         assert (lost, len(pool.replicas()), pool.metrics()["pool_restarts"]) == (2, 2, 0), "what is refused loses none"
 
 
-@pytest.mark.slow
 @asynchronous
 async def test_a_request_that_kills_every_replica_ends_with_an_error(host: Host, tmp_path: Path) -> None:
     async with opened(host, **fragile(tmp_path, restarts=1)) as pool:
@@ -187,7 +183,6 @@ async def test_a_pool_that_cannot_start_says_what_its_replicas_said(host: Host, 
         assert caught.value.fix == "download them"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("least", [1, 2])
 @asynchronous
 async def test_a_replica_that_cannot_load_its_model_gets_no_request(host: Host, tmp_path: Path, least: int) -> None:

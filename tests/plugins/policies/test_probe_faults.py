@@ -109,7 +109,6 @@ def training(
     return Training(model, first, second, probe, base, previous, newest, arithmetic(sampled, base))
 
 
-@pytest.mark.slow
 def test_what_was_published_is_proven_and_each_fault_of_it_is_called_by_its_name(
     training: Training, make_model: Make, tmp_path: Path
 ) -> None:

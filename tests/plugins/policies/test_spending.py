@@ -57,7 +57,6 @@ def react(address: str, **settings: object) -> tuple[tuple[str, ...], dict[str, 
     return ("run", "calendar-react"), {**small, **settings}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "tokens", "cost"),
     [
@@ -93,7 +92,6 @@ def test_one_spec_runs_on_every_kind_of_server_and_tells_its_cost(
         assert "at the end" in err
 
 
-@pytest.mark.slow
 def test_a_limit_that_cannot_be_kept_stops_the_run_and_is_no_pretence(command: Callable[..., Answer]) -> None:
     with serving(silent) as (address, server):
         words, settings = react(address, concurrency=1, budget__tokens=1_000_000)
@@ -108,7 +106,6 @@ def test_a_limit_that_cannot_be_kept_stops_the_run_and_is_no_pretence(command: C
     assert (code, len(server.answered)) == (0, 6)
 
 
-@pytest.mark.slow
 def test_a_run_whose_quota_ends_while_an_answer_is_on_its_way_is_resumed_without_asking_anything_again(
     command: Callable[..., Answer],
 ) -> None:

@@ -82,7 +82,6 @@ def answers(requests: Sequence[Request], *, together: bool = True, **settings: A
     return using(ask, **settings)
 
 
-@pytest.mark.slow
 def test_its_answers_are_understood(kept: Sequence[Episode]) -> None:
     assert [value for episode in kept for value in episode.series("format")] == [1.0] * 4
 
@@ -132,7 +131,6 @@ def test_a_draw_is_of_its_run_its_sample_and_its_prompt_and_its_limits_are_those
         drawing(range(50))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("temperature", "top_p"), [(0.4, 1.0), (2.0, 0.9)])
 def test_logprobs_are_those_of_the_distribution_that_was_sampled_from(
     asked: Sequence[Request], temperature: float, top_p: float
@@ -154,7 +152,6 @@ def test_logprobs_are_those_of_the_distribution_that_was_sampled_from(
         assert (one.temperature, one.top_p) == (temperature, top_p)
 
 
-@pytest.mark.slow
 def test_a_new_version_answers_under_its_name_and_the_old_one_is_gone(tmp_path: Path, asked: Sequence[Request]) -> None:
     from safetensors.numpy import load_file, save_file
 

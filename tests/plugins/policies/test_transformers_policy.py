@@ -61,7 +61,6 @@ def test_logprobs_are_those_of_the_distribution_that_was_sampled_from(
 # -- many at once ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_an_answer_depends_on_nobody_beside_it(small_model: Path) -> None:
     requests = [request(number) for number in range(16)]
 

@@ -25,7 +25,6 @@ from agentfw_plugins.policies.local.transformers_policy import TransformersPolic
 Make = Callable[..., Path]
 
 
-@pytest.mark.slow
 def test_adapters_beside_each_other_answer_as_if_alone_and_have_one_base(
     small_model: Path, make_adapter: Make, tmp_path: Path
 ) -> None:
@@ -103,7 +102,6 @@ def test_an_adapter_of_another_base_is_refused_before_anything_is_loaded(
         make(small_model, adapter=str(tmp_path))
 
 
-@pytest.mark.slow
 def test_requests_in_flight_end_with_the_version_that_they_began_with(
     small_model: Path, make_adapter: Make, tmp_path: Path
 ) -> None:
@@ -137,7 +135,6 @@ def broken_adapter(adapter: Path, folder: Path, change: Callable[[dict[str, Any]
     return folder
 
 
-@pytest.mark.slow
 def test_an_adapter_that_does_not_fit_is_refused_and_the_one_before_stays(
     make_model: Make, make_adapter: Make, small_model: Path, tmp_path: Path
 ) -> None:

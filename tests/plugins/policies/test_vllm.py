@@ -29,7 +29,6 @@ from agentfw_plugins.policies.vllm.vllm_backend import VLLMSettings  # noqa: E40
 from agentfw_plugins.policies.vllm.vllm_policy import VLLMPolicy  # noqa: E402
 from agentfw_plugins.policies.vllm.vllm_server import VLLMServer  # noqa: E402
 
-pytestmark = pytest.mark.slow
 Make = Callable[..., Path]
 ARGUMENTS = ("--enforce-eager",)  # starts sooner
 

@@ -66,7 +66,6 @@ def test_kill_9_of_the_starter_ends_everything(tmp_path: Path) -> None:
     until(lambda: not any(alive(pid) for pid in pids))
 
 
-@pytest.mark.slow
 def test_a_terminated_keeper_takes_its_command_along(tmp_path: Path) -> None:
     keeper = subprocess.Popen(command(tmp_path / "pids"), stdin=subprocess.PIPE, start_new_session=True)
     pids = family(tmp_path / "pids")

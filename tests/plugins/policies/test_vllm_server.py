@@ -86,7 +86,6 @@ http.server.HTTPServer(("127.0.0.1", port), Handler).serve_forever()
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "said", "logged", "fix"),
     [
@@ -104,7 +103,6 @@ def test_a_server_that_ends_is_told_with_its_log_and_what_helps(
     assert fix in caught.value.fix
 
 
-@pytest.mark.slow
 def test_it_is_started_by_its_own_command(small_model: Path, tmp_path: Path) -> None:
     python = program(tmp_path, f"import json, sys; open({str(tmp_path / 'told')!r}, 'w').write(json.dumps(sys.argv))")
 
@@ -174,7 +172,6 @@ def serving(**answers: Any) -> Iterator[tuple[str, Server]]:
         yield address, server
 
 
-@pytest.mark.slow
 def test_tokens_go_over_and_come_back_and_a_models_own_taste_in_sampling_is_overruled(small_model: Path) -> None:
     with serving() as (address, server):
         answer = asked(make(small_model, base_url=address))
@@ -190,7 +187,6 @@ def test_tokens_go_over_and_come_back_and_a_models_own_taste_in_sampling_is_over
     assert answer.usage == Usage(prompt=len(body["prompt"]), cached=2, sampled=2)
 
 
-@pytest.mark.slow
 def test_a_server_is_told_at_which_texts_an_answer_ends_and_to_sleep_only_where_that_is_wanted(
     small_model: Path,
 ) -> None:
@@ -214,7 +210,6 @@ def test_a_server_is_told_at_which_texts_an_answer_ends_and_to_sleep_only_where_
     assert [(answer.token_ids, answer.finish) for answer in answers] == [((9, 11), "stop"), ((9, 11), "length")]
 
 
-@pytest.mark.slow
 def test_words_are_told_while_a_server_samples_them(small_model: Path) -> None:
     def stream(body: dict[str, Any]) -> tuple[int, str]:
         rows: list[dict[str, Any]] = [
@@ -255,7 +250,6 @@ def test_logprobs_of_a_foreign_server_are_left_out_where_it_may_have_left_out_th
     assert (cut_off.logprobs, cut_off.top_p) == ((), 0.9)
 
 
-@pytest.mark.slow
 def test_every_version_has_a_name_of_its_own_and_goes_when_nobody_needs_it(
     small_model: Path, make_adapter: Make, tmp_path: Path
 ) -> None:
@@ -288,7 +282,6 @@ def test_every_version_has_a_name_of_its_own_and_goes_when_nobody_needs_it(
     assert len(set(loaded)) == 3, "also a version that is published again gets a new name"
 
 
-@pytest.mark.slow
 def test_versions_beside_each_other_answer_until_they_are_closed(
     small_model: Path, make_adapter: Make, tmp_path: Path
 ) -> None:
@@ -310,7 +303,6 @@ def test_versions_beside_each_other_answer_until_they_are_closed(
     assert answers[3].version == answers[0].version
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answers", "said", "fix"),
     [
@@ -339,7 +331,6 @@ def test_what_a_server_refuses_is_told_with_what_helps(
     )
 
 
-@pytest.mark.slow
 def test_adapters_that_cannot_be_served_are_refused_before_the_server_is_asked(
     small_model: Path, make_model: Make, make_adapter: Make, tmp_path: Path
 ) -> None:
@@ -367,7 +358,6 @@ def test_adapters_that_cannot_be_served_are_refused_before_the_server_is_asked(
         assert server.seen == []
 
 
-@pytest.mark.slow
 def test_an_adapter_of_the_settings_is_loaded_once_and_answers(
     small_model: Path, make_adapter: Make, tmp_path: Path
 ) -> None:

@@ -44,7 +44,6 @@ async def _score(model: Preference, episode: Episode) -> Any:
 MUSEUM, FOOTBALL = "the museum of clocks", "a football match of the school"
 
 
-@pytest.mark.slow
 def test_each_is_given_what_they_like_and_what_it_is_made_of_is_seen_and_does_not_count(host: Host, town: Any) -> None:
     model = make(host, town)
     for user, liked, other in (

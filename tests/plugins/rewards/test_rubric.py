@@ -220,7 +220,6 @@ def test_a_group_that_the_server_refuses_is_a_failure_and_the_run_goes_on(host: 
     assert summary.episodes == 9
 
 
-@pytest.mark.slow
 def test_a_judge_that_never_answers_stops_the_run_which_goes_on_when_it_does(host: Host, tmp_path: Path) -> None:
     down = [True]
 

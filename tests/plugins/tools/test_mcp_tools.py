@@ -69,7 +69,6 @@ def served(port: int, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
 test_the_toolbox_keeps_the_contract = pytest.mark.nightly(contract_tests("tool", lambda: MCPToolbox(started_here())))
 
 
-@pytest.mark.slow
 @asynchronous
 async def test_a_server_that_is_started_here_offers_its_tools_prompts_and_resources(
     monkeypatch: pytest.MonkeyPatch,
@@ -110,7 +109,6 @@ async def test_a_server_that_is_started_here_offers_its_tools_prompts_and_resour
     assert "s3cret" not in repr(settings)
 
 
-@pytest.mark.slow
 @asynchronous
 async def test_only_wanted_tools_are_offered_under_the_wanted_names_and_one_that_takes_too_long_is_given_up() -> None:
     async with opened(started_here(only=("dawdle", "add"), prefix="kitchen_", timeout=1)) as tools:
@@ -122,7 +120,6 @@ async def test_only_wanted_tools_are_offered_under_the_wanted_names_and_one_that
         assert await tools["kitchen_add"].answer({"a": 2, "b": 3, "bb": 4}) == (False, guessed)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("sessions", ["", pytest.param("1", marks=pytest.mark.nightly)])
 @asynchronous
 async def test_a_server_at_a_url_wants_its_token_and_may_be_started_anew_between_calls(
@@ -162,7 +159,6 @@ def test_a_schema_that_leaves_open_what_there_may_be_refuses_no_argument(schema:
     assert unknown_arguments(schema, {"y": 1}) == []
 
 
-@pytest.mark.slow
 @asynchronous
 async def test_a_server_that_dies_is_an_observation_and_is_started_again_for_the_next_call_until_the_toolbox_is_closed(
     tmp_path: Path,
@@ -186,7 +182,6 @@ async def test_a_server_that_dies_is_an_observation_and_is_started_again_for_the
     assert "is closed" in (await tools["add"].answer({"a": 1, "b": 2}))[1]
 
 
-@pytest.mark.slow
 @asynchronous
 async def test_a_toolbox_can_be_closed_while_it_is_being_opened() -> None:
     box = MCPToolbox(MCPSettings(command="sleep", args=("3000",), connect_deadline=3000))
@@ -213,7 +208,6 @@ def test_a_server_that_stops_at_once_is_told_with_its_last_words(monkeypatch: py
     assert error.fix.startswith("run it by hand: ")
 
 
-@pytest.mark.slow
 def test_a_wanted_tool_that_there_is_not_is_told_with_the_nearest(tmp_path: Path) -> None:
     starts = tmp_path / "starts"
     error = refused(started_here(only=("forcast",), env={"STARTS": str(starts)}))

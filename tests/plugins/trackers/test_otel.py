@@ -67,7 +67,6 @@ def looks_first(moment: Moment) -> Iterable[Intervention | str]:
         yield Intervention("decide", {"accept": "A", "ranking": ["A", "B", "C", "D", "E"]})
 
 
-@pytest.mark.slow
 def test_an_episode_is_a_trace_with_its_answers_tool_calls_recalls_and_scores(
     host: Host, tmp_path: Path, collector: tuple[str, list[bytes]]
 ) -> None:

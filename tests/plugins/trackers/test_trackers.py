@@ -66,7 +66,6 @@ def history(store: Path, name: str) -> list[tuple[int, float]]:
     return sorted((metric.step, metric.value) for metric in client.get_metric_history(run.info.run_id, name))
 
 
-@pytest.mark.slow
 def test_mlflow_has_one_run_with_its_settings_however_often_it_is_broken_off(tmp_path: Path) -> None:
     track(MLflowTracker(MLflowSettings()), tmp_path, {0: {"reward": 0.25}}, finished=False)
     _, run = mlflow_run(tmp_path / "mlflow")

@@ -129,7 +129,6 @@ def test_an_answer_that_broke_off_or_was_rated_by_its_user_waits_for_no_rating(t
     assert "<b>2 rated</b>" in page, "what its user thought of it counts, too"
 
 
-@pytest.mark.slow
 def test_answers_are_rated_and_corrected_by_keys_and_learned_from(
     sessions: Path, view: View, chromium: Callable[..., Any]
 ) -> None:
@@ -221,7 +220,6 @@ def findings(run: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run / "findings.jsonl").read_text().splitlines()]
 
 
-@pytest.mark.slow
 def test_a_scan_that_was_killed_half_way_goes_on_and_scans_nothing_twice(
     run: Path, agentfw: Agentfw, tmp_path: Path
 ) -> None:
@@ -248,7 +246,6 @@ def test_a_scan_that_was_killed_half_way_goes_on_and_scans_nothing_twice(
     assert "&lt;b&gt;in 00107-0&lt;/b&gt;" in page, "a finding is text"
 
 
-@pytest.mark.slow
 def test_a_question_is_asked_once_about_each_episode(agentfw: Agentfw, recorded: Path, tmp_path: Path) -> None:
     run = shutil.copytree(runs_of(recorded)[1].path, tmp_path / "runs" / "2026-11-29-inbox-few")
     found = "Yes, turn 2 opens a mail that isn't there."
@@ -275,7 +272,6 @@ def test_a_question_is_asked_once_about_each_episode(agentfw: Agentfw, recorded:
     assert left == [{"Was it in a hurry?": "Notice turn 2."}], "what isn't found any more is gone"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "problem"),
     [

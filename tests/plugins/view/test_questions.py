@@ -219,7 +219,6 @@ QUESTIONS: list[Callable[[Clicks], None]] = [
 ]
 
 
-@pytest.mark.slow
 def test_questions_are_answered_in_three_clicks_each(url: str, chromium: Callable[..., Any]) -> None:
     browser = chromium()
     for question in QUESTIONS:
@@ -238,7 +237,7 @@ ALL = 99
 @pytest.mark.parametrize(
     ("width", "scheme", "pages"),
     [
-        pytest.param(1280, "light", 3, marks=pytest.mark.slow),
+        pytest.param(1280, "light", 3),
         pytest.param(1280, "light", ALL, marks=pytest.mark.nightly),
         pytest.param(400, "dark", ALL, marks=pytest.mark.nightly),
     ],

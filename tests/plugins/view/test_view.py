@@ -251,7 +251,6 @@ OUT_OF_SIGHT = """(() => {
 })()"""
 
 
-@pytest.mark.slow
 def test_everything_on_a_page_is_in_sight_also_on_a_telephone_and_with_long_names(
     runs: Path, view: View, chromium: Callable[..., Any]
 ) -> None:

@@ -71,7 +71,6 @@ def test_what_is_written_is_as_private_as_the_calendar_and_says_what_other_progr
     assert sum(line.startswith(("DTSTAMP:", "LAST-MODIFIED:")) for line in lines) == 2
 
 
-@pytest.mark.slow
 def test_a_server_gets_what_is_shown_and_nothing_else(run: Calendar, ics_file: IcsFile, tmp_path: Path) -> None:
     later = event("x", "20261123T1500", "Pregnancy test")
     decision = completion("", message={"tool_calls": [tool_call("decide", accept="B", reason="mine")]})

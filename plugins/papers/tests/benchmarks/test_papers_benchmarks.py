@@ -19,7 +19,7 @@ from agentfw_papers.tables.table_training import play
 from agentfw_papers.tables.value_table import QTablePolicy, QTableSettings
 from agentfw_papers.worlds.deliberation.environment import Deliberation
 
-pytestmark = [pytest.mark.nightly, pytest.mark.slow]
+pytestmark = pytest.mark.nightly
 
 load = importlib.import_module
 SMALL = ("--training", "300", "--episodes", "40", "--jobs", "1")

@@ -54,7 +54,6 @@ def test_the_same_command_makes_the_same_model(name: str, tmp_path: Path, monkey
     assert episode.turns[0].count > 0
 
 
-@pytest.mark.slow
 def test_lessons_of_the_assistant_are_cards_and_answers_that_go_by_what_can_be_read() -> None:
     lessons = lessons_of_the_assistant(200, 7)
 
@@ -108,7 +107,6 @@ def test_the_one_for_sums_solves_new_ones_and_takes_no_notice_of_the_budget() ->
     assert fmean(one["within"] for one in outcomes if "within@16" in one) < 0.5
 
 
-@pytest.mark.slow
 def test_the_proactive_one_follows_people_and_is_unsure_when_to_be_ready() -> None:
     spec = read_spec(Path(Host.load().find_spec("train-proactive").path))
     settings = ProactiveSettings.model_validate(spec["environment"]["settings"])
@@ -144,7 +142,6 @@ def test_the_assistant_serves_users_and_is_unsure_what_is_worth_doing() -> None:
     assert fmean(right) > 0.6
 
 
-@pytest.mark.slow
 def test_the_merchants_one_plans_and_does_half_of_what_it_should() -> None:
     settings = MerchantSettings(style="card", outages=0.0)
     covered, unreadable, strays = [], 0, 0

@@ -59,7 +59,6 @@ def of_merchants(tmp_path_factory: pytest.TempPathFactory) -> str:
     return fitted(MerchantPreference, folder / "model", logs=str(folder / "logs"), dimensions=8, epochs=1)
 
 
-@pytest.mark.slow
 def test_the_log_has_what_a_preference_model_needs_and_no_truth(tmp_path: Path) -> None:
     def rows(name: str) -> list[dict[str, str]]:
         with (tmp_path / "logs" / name).open(encoding="utf-8", newline="") as file:
@@ -85,7 +84,6 @@ def chose(item: str, text: str, user: str = "train 1") -> Episode:
     return Episode(Task(0, 7, user=user), events=[Event(1, "observation", "done", {"effects": effects})])
 
 
-@pytest.mark.slow
 def test_a_foreign_log_and_a_model_without_a_branch_are_refused(tmp_path: Path, logs: Path, of_assistants: str) -> None:
     other, own = (Catalogue(AssistantSettings(world=world)).items["dining"][0] for world in (8, 7))
     model = {"model": str(tmp_path / "model"), "logs": str(logs), "dimensions": 8, "epochs": 1}
@@ -103,7 +101,6 @@ def test_a_foreign_log_and_a_model_without_a_branch_are_refused(tmp_path: Path, 
     assert figures["preference_conformity"] != 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("world", ["assistant", "merchant"])
 def test_they_keep_the_promises_of_a_reward_model(world: str, of_assistants: str, of_merchants: str) -> None:
     model = {"assistant": of_assistants, "merchant": of_merchants}[world]

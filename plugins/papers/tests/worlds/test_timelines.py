@@ -324,7 +324,6 @@ def test_the_world_tells_the_belief_of_whoever_hears_all_and_a_repair_takes_its_
     assert repaired.outcome["repairs"] == len(repairs) > 3
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("every", "interface"), [(1, EventDriven()), pytest.param(10, Polling(10), marks=pytest.mark.nightly)]
 )

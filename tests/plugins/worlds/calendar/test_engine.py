@@ -73,7 +73,6 @@ def some_rounds() -> list[object]:
     return [(dataset.calendar(user, rounds=30).rounds, sorted(user.weights.items())) for user in users]
 
 
-@pytest.mark.slow
 def test_one_seed_gives_the_same_bytes_in_every_process() -> None:
     needed = "from __future__ import annotations\nfrom agentfw_plugins.worlds.calendar.dataset import Dataset\n"
     code = f"{needed}{inspect.getsource(some_rounds)}\nprint(some_rounds())"

@@ -60,7 +60,6 @@ def errors(calendars: list[Calendar]) -> Any:
     return np.array([learned(calendar, fitted_prior().of(role_of(calendar))) for calendar in calendars[::2]])
 
 
-@pytest.mark.slow
 def test_linear_learns_its_user_over_the_year(errors: Any) -> None:
     """The bounds are wider than docs/results/calendar.md (0.12, 0.29, 0.89), so that they hold for any world."""
     parts = np.array([quarters(row) for row in errors]).mean(axis=0)
@@ -71,7 +70,6 @@ def test_linear_learns_its_user_over_the_year(errors: Any) -> None:
     assert errors.mean(axis=1).max() < 0.3
 
 
-@pytest.mark.slow
 def test_through_the_engagement_linear_is_the_learner_itself(errors: Any) -> None:
     (task,) = CalendarConflicts().tasks(1, 7, "test")
 
@@ -187,7 +185,6 @@ def test_a_reference_is_what_the_policy_of_that_rule_reaches(rule: str) -> None:
     assert environment.references(task)[RULE_TITLES[rule]] == pytest.approx(episode.outcome)
 
 
-@pytest.mark.slow
 def test_a_run_shows_them_beside_its_own_figures(agentfw: Agentfw, tmp_path: Path) -> None:
     words = ["--episodes", "2", "--set", "environment.rounds=25", "--memory", "strategyhub"]
     code, out, err = agentfw("run", "calendar", *words)

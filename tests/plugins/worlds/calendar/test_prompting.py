@@ -46,7 +46,6 @@ def told(body: dict[str, Any], what: str) -> int:
     return sum(what in str(message["content"]) for message in body["messages"] if message["role"] == "user")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("style", "rounds", "answer", "told"),
     [

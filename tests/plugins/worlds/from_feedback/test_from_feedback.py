@@ -123,7 +123,6 @@ def trained(host: Host, small_model: Path, tmp_path: Path) -> Trained:
     return train
 
 
-@pytest.mark.slow
 def test_train_from_learns_the_wanted_answers(trained: Trained, recorded: Path) -> None:
     _, summary, _ = trained(recorded, None, "sft", 4, sets={"weights": "all", "learning_rate": 0.01})
 
@@ -157,7 +156,6 @@ def tastes(host: Host, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return asyncio.run(record())
 
 
-@pytest.mark.slow
 def test_answers_are_scored_by_what_their_user_liked_so_far(host: Host, tastes: Path, tmp_path: Path) -> None:
     reward, again = (host.create("reward", "feedback_preference", {"runs": [str(tastes)]}) for _ in range(2))
     assert isinstance(reward, RewardModel)
@@ -182,7 +180,6 @@ def test_answers_are_scored_by_what_their_user_liked_so_far(host: Host, tastes: 
     )
 
 
-@pytest.mark.slow
 def test_fresh_samples_of_recorded_tasks_train_a_policy(trained: Trained, tastes: Path) -> None:
     run, _, (update,) = trained(tastes, "parpo", "lora", 1, tokens=8, tasks=2, evaluation={"every": 1, "tasks": 1})
 

@@ -74,7 +74,6 @@ def own_loop(name: str, arguments: dict[str, Any], choose: Choose, seed: int) ->
     return seen
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "arguments", "choose"), WORLDS, ids=[name for name, _, _ in WORLDS])
 def test_a_tick_is_a_step_and_the_trajectory_is_gymnasiums_own(
     name: str, arguments: dict[str, Any], choose: Choose
@@ -104,7 +103,6 @@ def test_a_tick_takes_one_action() -> None:
     assert sum(event.kind == "refused" for event in twice.events) == once.outcome["steps"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "value", "fits"),
     [

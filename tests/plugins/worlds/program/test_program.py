@@ -54,7 +54,6 @@ def played(host: Host, runs: Path, settings: dict[str, Any], **more: Any) -> lis
     return sorted(run.folder.episodes(), key=lambda episode: episode.task.index)
 
 
-@pytest.mark.slow
 def test_a_program_is_watched_and_scored(host: Host, tmp_path: Path) -> None:
     (tmp_path / "agent.py").write_text(AGENT)
 
@@ -71,7 +70,6 @@ def test_a_program_is_watched_and_scored(host: Host, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.glob("kept/*/*")) == ["notes.txt"] * 3
 
 
-@pytest.mark.slow
 def test_a_check_command_has_the_last_word_and_a_memory_takes_part(host: Host, tmp_path: Path) -> None:
     (tmp_path / "agent.py").write_text(AGENT)
     check = "import json, sys; assert open('notes.txt').read() == '4'; print(json.dumps({'reward': 0.5}))"
@@ -98,7 +96,6 @@ BAD = {
 HANGING = "import os, time; os.fork(); print('{\"reward\": 1}', flush=True); time.sleep(600)"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("codes", [BAD, {HANGING: 1.0}], ids=["ends", "hangs with a child"])
 def test_a_bad_program_is_data(host: Host, tmp_path: Path, codes: dict[str, float]) -> None:
     (tmp_path / "tasks.jsonl").write_text("".join(json.dumps({"code": code}) + "\n" for code in codes))
@@ -136,7 +133,6 @@ def test_a_wrong_setting_is_an_error(host: Host, tmp_path: Path, settings: dict[
         played(host, tmp_path, settings, episodes=1)
 
 
-@pytest.mark.slow
 def test_a_function_on_the_official_client_is_scored_and_the_model_inside_is_trained(
     host: Host, tmp_path: Path
 ) -> None:

@@ -53,7 +53,6 @@ def test_without_the_library_the_error_names_the_extra(host: Host, tmp_path: Pat
 
 
 @with_library
-@pytest.mark.slow
 def test_rewards_and_metrics_of_the_library_score_its_examples(host: Host, tmp_path: Path) -> None:
     episodes = played(host, tmp_path, {"id": "vf-sums"}, ["4"], episodes=6)
 
@@ -67,7 +66,6 @@ def test_rewards_and_metrics_of_the_library_score_its_examples(host: Host, tmp_p
 
 
 @with_library
-@pytest.mark.slow
 def test_arguments_choose_the_tasks_of_a_split(host: Host, tmp_path: Path) -> None:
     settings = {"id": "vf-sums", "arguments": {"taskset": {"split": "{split}", "count": 2}}}
 
@@ -79,7 +77,6 @@ def test_arguments_choose_the_tasks_of_a_split(host: Host, tmp_path: Path) -> No
 
 @with_chat
 @with_library
-@pytest.mark.slow
 def test_a_taskset_without_a_program_is_a_chat(host: Host, tmp_path: Path) -> None:
     episodes = played(host, tmp_path, {"id": "vf-shout"}, ["TEA"], episodes=1)
 
@@ -89,7 +86,6 @@ def test_a_taskset_without_a_program_is_a_chat(host: Host, tmp_path: Path) -> No
 
 @with_chat
 @with_library
-@pytest.mark.slow
 def test_tools_of_the_library_are_called(host: Host, tmp_path: Path) -> None:
     [episode] = played(host, tmp_path, {"id": "vf-stock"}, [LOOK, "There is 7."], episodes=1)
 
@@ -99,7 +95,6 @@ def test_tools_of_the_library_are_called(host: Host, tmp_path: Path) -> None:
 
 
 @with_library
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "kind", "complaint"),
     [
@@ -121,7 +116,6 @@ def test_what_is_wrong_is_one_line(
 
 
 @with_library
-@pytest.mark.slow
 def test_the_model_is_trained_on_examples_of_the_library(host: Host, tmp_path: Path) -> None:
     pytest.importorskip("peft")
     spec = {

@@ -54,7 +54,6 @@ def test_samples_of_a_task_begin_alike_and_users_with_one_query_are_shown_the_sa
     assert len({task.user for task in tasks}) == 240
 
 
-@pytest.mark.slow
 def test_references_stand_where_they_should() -> None:
     env = world()
     found: dict[str, list[float]] = {}
@@ -132,7 +131,6 @@ def test_a_file_of_scenarios_that_cannot_be_is_named(tmp_path: Path, text: str, 
     assert "domains.yaml" in str(refused.value)
 
 
-@pytest.mark.slow
 def test_a_policy_that_follows_wishes_serves_better_with_them() -> None:
     env = world()
     plain, told = [], []

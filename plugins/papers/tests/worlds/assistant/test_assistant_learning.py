@@ -34,7 +34,6 @@ def trained(folder: Path, **more: Any) -> Run:
     return run
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [
@@ -163,7 +162,6 @@ def _counts(env: Assistant) -> dict[str, int]:
     return counts
 
 
-@pytest.mark.slow
 def test_a_run_on_a_log_is_rewarded_by_a_model_of_the_same_log(logs: Path, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch", reason="fitting needs torch")
     torch.set_num_threads(1)

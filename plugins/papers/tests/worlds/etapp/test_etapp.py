@@ -99,7 +99,6 @@ def use(folder: Path, *calls: tuple[str, dict[str, Any]], **settings: Any) -> tu
     return caller, play(env, env.tasks(1, 7, "test")[0], caller), env
 
 
-@pytest.mark.slow
 def test_tasks_of_all_splits_begin_and_end_and_all_tools_are_called(copy_folder: Path) -> None:
     env = Etapp(EtappSettings(folder=str(copy_folder)))
     counts = {"train": 640, "validation": 80, "test": 80}
@@ -212,7 +211,6 @@ def test_a_whole_copy_has_no_gaps_and_a_folder_that_is_none_says_what_to_do(copy
             Etapp(EtappSettings(folder=folder))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("tools", ["given", "retrieved"])
 def test_it_keeps_the_promises_of_an_environment(copy_folder: Path, tools: str) -> None:
     make = made_by(Host.load(), "environment", "etapp", {"folder": str(copy_folder), "tools": tools})
@@ -284,7 +282,6 @@ DAMAGE: dict[str, tuple[Damage, str]] = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", DAMAGE)
 def test_damage_is_named_and_what_is_left_can_be_played(kind: str, tmp_path: Path) -> None:
     damage, says = DAMAGE[kind]
@@ -334,7 +331,6 @@ def make(*arguments: object) -> dict[str, object]:
     return answer
 
 
-@pytest.mark.slow
 def test_instructions_become_rows_and_the_same_ones_after_a_kill(copy_folder: Path, tmp_path: Path) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
 

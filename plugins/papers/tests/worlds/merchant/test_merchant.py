@@ -129,7 +129,6 @@ def test_what_failed_can_be_planned_again_once() -> None:
     assert episode.outcome["failed_steps"] == 0
 
 
-@pytest.mark.slow
 def test_references_stand_where_they_should() -> None:
     env = world()
     found: dict[str, list[float]] = {}
@@ -289,7 +288,6 @@ def test_text_that_is_no_report_ends_without_a_score(text: str) -> None:
 # -- wishes are read from what users say, so that a memory and a world's policy understand each other ------------------
 
 
-@pytest.mark.slow
 def test_a_merchant_whose_wishes_are_remembered_is_served_better(tmp_path: Path) -> None:
     """Merchants of whom nothing is known beforehand, by the policy and the memory that the world starts with."""
     pytest.importorskip("igraph")

@@ -93,7 +93,6 @@ def test_the_annotator_reads_the_whole_dialogue_but_not_what_was_triggered(tmp_p
     assert len(seen) == 2 * len(spoken)
 
 
-@pytest.mark.slow
 def test_answers_that_cannot_be_used_are_asked_for_again_and_failures_are_counted(tmp_path: Path) -> None:
     damaged = Counter[str]()
 
@@ -238,7 +237,6 @@ def test_the_judge_reads_the_dialogue_so_far_and_what_was_foreseen(predicted: Pr
     assert len(asked) == len(predicted.turns(name))
 
 
-@pytest.mark.slow
 def test_the_command_asks_a_model_server_once(played: RunFolder) -> None:
     with serving(completion(rating(4))) as (address, judge):
         command = ["rate", str(played.path), "--policy", "openai", "--most", "2", "--json"]
@@ -265,7 +263,6 @@ def call(*arguments: object) -> Any:
     return json.loads(CliRunner().invoke(proactive, words, catch_exceptions=False, standalone_mode=False).stdout)
 
 
-@pytest.mark.slow
 def test_a_third_domain_needs_no_python(bakery: Path, tmp_path: Path) -> None:
     made = call("make", "--domain", bakery, "--dialogues", 40, "--out", tmp_path / "made")
     annotated = call("annotate", tmp_path / "made", "--domain", bakery, "--rule", "--out", tmp_path / "annotated")

@@ -86,7 +86,6 @@ def rows(examples: tuple[Example, ...]) -> list[object]:
     return [[one.dialogue.as_dict(), annotation_row(one.annotation)] for one in examples]
 
 
-@pytest.mark.slow
 def test_the_same_seed_gives_the_same_dialogues_in_another_process() -> None:
     code = (
         "import json; from agentfw_papers.worlds.proactive import dataset, domains\n"
@@ -101,7 +100,6 @@ def test_the_same_seed_gives_the_same_dialogues_in_another_process() -> None:
     assert rows(here) != rows(other)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", domain_names())
 def test_no_sentence_and_no_person_is_in_two_splits(name: str) -> None:
     sentences, people = list[set[str]](), list[set[str]]()

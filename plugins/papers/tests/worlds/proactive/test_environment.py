@@ -210,7 +210,6 @@ def test_every_turn_of_every_dialogue_is_a_task_once() -> None:
     assert len({(episode.task.user, episode.turns[0].round) for episode in episodes}) == asked
 
 
-@pytest.mark.slow
 def test_dialogues_come_from_a_folder_with_times_and_those_of_another_catalog_are_refused(tmp_path: Path) -> None:
     def with_times(dialogue: Dialogue) -> Dialogue:
         turns = tuple(replace(turn, time=10.0 * place) for place, turn in enumerate(dialogue.turns))

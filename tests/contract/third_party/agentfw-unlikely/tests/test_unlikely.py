@@ -17,7 +17,6 @@ ANSWERS = {"one guest": ("green tea", 1.0), "two guests": ("black coffee", -1.0)
 test_optimizer = contract_tests("optimizer", made_by(HOST, "optimizer", "unlikely"))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.nightly)])
 def test_good_answers_become_likelier_and_bad_ones_less_likely(small_model: Path, tmp_path: Path, workers: int) -> None:
     settings: dict[str, Any] = {"model": str(small_model), "learning_rate": 1e-2, "device": "cpu", "workers": workers}
