@@ -8,7 +8,6 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-import anthropic
 import httpx
 import openai
 import pytest
@@ -125,6 +124,8 @@ def test_what_is_not_there_is_named(tiny_gateway: Served) -> None:
 
 
 def test_a_count_is_that_of_the_server_and_none_is_made_up_where_it_has_none(upstream: Start) -> None:
+    import anthropic  # here, because it takes seconds
+
     counts, has_none = upstream(Reply({"input_tokens": 42}), apis=("messages",)), upstream()
     asked: Any = {"model": "served", "messages": [{"role": "user", "content": "x"}]}
 

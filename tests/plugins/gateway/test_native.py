@@ -7,7 +7,6 @@ from collections import Counter
 from functools import partial
 from typing import Any
 
-import anthropic
 import httpx
 import pytest
 from chat_server import Reply, completion
@@ -241,6 +240,8 @@ def test_another_protocol_than_the_servers_is_translated_and_token_ids_are_asked
 
 
 def test_the_key_goes_into_the_header_that_the_server_reads(upstream: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    import anthropic  # here, because it takes seconds
+
     monkeypatch.setenv("CLAUDE_KEY", "sk-secret-key-of-a-server")
     settings = ("policy.api_key_env=CLAUDE_KEY", "policy.api_key_header=x-api-key")
     gateway = upstream(Reply(MESSAGE), assignments=settings)

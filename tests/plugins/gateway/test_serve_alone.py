@@ -24,7 +24,6 @@ from .conftest import CLIENT, served
 
 pytest.importorskip("snowballstemmer")
 openai = pytest.importorskip("openai")
-anthropic = pytest.importorskip("anthropic")
 
 PATIENCE = 120.0
 OF_PROVIDERS = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", "AGENTFW_KEY")
@@ -190,6 +189,7 @@ def test_a_provider_that_does_not_answer_costs_no_start_and_a_second_gateway_say
 
 
 def test_without_a_key_of_its_own_it_passes_on_the_programs(tmp_path: Path) -> None:
+    anthropic = pytest.importorskip("anthropic")  # here, because it takes seconds
     messages = {"type": "message", "role": "assistant", "model": "served", "stop_reason": "end_turn"}
     reply = {**messages, "id": "m", "content": [], "usage": {"input_tokens": 1, "output_tokens": 1}}
 

@@ -12,12 +12,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from waiting import free_port
 
-pytest.importorskip("ray")
+if find_spec("ray") is None:
+    pytest.skip("needs ray", allow_module_level=True)
 
 DRIVER = Path(__file__).parent / "cluster_driver"
 STARTING = 180.0
