@@ -174,9 +174,9 @@ def test_the_first_answer_to_a_question_counts_and_none_after_its_time() -> None
     async def ask() -> None:
         questions = Questions()
         questions.listeners.append(lambda one: [questions.answer(one.number, allow=allow) for allow in (False, True)])
-        assert await questions.ask("?", "ada", 60) == (False, "a person said no")
+        assert await questions.ask("?", "ada", "tea", 60) == (False, "a person said no")
         questions.listeners[:] = [lambda one: None]
-        assert (await questions.ask("?", "ada", 0.01))[0] is False
+        assert (await questions.ask("?", "ada", "tea", 0.01))[0] is False
         assert not questions.open
         assert not questions.answer(2, allow=True)
 
