@@ -99,9 +99,8 @@ class Reading:
 
     def _decide(self, file: VariantFile, comparison: Comparison) -> None:
         rated = list(rated_sessions(self.rated(comparison.began), comparison))
-        decided = decisions(results(rated, comparison), comparison)
-        if decided and file.read() == comparison:  # nobody has begun or ended one meanwhile
-            comparison.decided |= decided
+        if (decided := decisions(results(rated, comparison), comparison)) and file.read() == comparison:
+            comparison.decided |= decided  # and nobody has begun or ended one meanwhile
             file.write(comparison)
 
     def index(self) -> Index:

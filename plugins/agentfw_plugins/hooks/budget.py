@@ -124,9 +124,8 @@ class Budget(Hook):
     @hookimpl
     def agentfw_answered(self, run: ObservedRun, request: Request, model: str, usage: Usage, counted: bool) -> None:
         self._on_their_way.pop(asyncio.current_task(), None)
-        if usage.tokens:
-            for unit in ("tokens", "money"):
-                self._largest[unit] = max(self._largest.get(unit, 0), _amount(usage, unit))
+        for unit in ("tokens", "money") if usage.tokens else ():
+            self._largest[unit] = max(self._largest.get(unit, 0), _amount(usage, unit))
         if usage.tokens or not counted:
             self._unwritten.append((self._account(run, request.task), model, usage, counted))
             with suppress(StorageError):  # the next request is told

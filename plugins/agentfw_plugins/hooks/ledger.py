@@ -77,10 +77,8 @@ class Ledger:
     def forget(self, user: str) -> None:
         """Leave what a user has spent in the sums, without their name, also as that of a key, and their sessions'."""
         self._asked("BEGIN", ())
-        columns = _quoted((*_NAMES, *_FIGURES))
-        theirs = self._asked(f'DELETE FROM spent WHERE "user" = ? RETURNING {columns}', [user])
-        for book, day, _, key, _, model, *figures in theirs:
-            self._asked(_adding(), [book, day, "", "" if key == user else key, "", model, *figures])
+        for book, day, _, key, _, *others in self._asked('DELETE FROM spent WHERE "user" = ? RETURNING *', [user]):
+            self._asked(_adding(), [book, day, "", "" if key == user else key, "", *others])
         self._asked("COMMIT", ())
 
     def spent(self, whose: str, name: str, *, book: str = "", since: str = "") -> Row:

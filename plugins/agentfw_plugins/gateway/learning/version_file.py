@@ -242,12 +242,16 @@ class VersionFile:
     def drop(self, numbers: Iterable[int]) -> None:
         """Delete what others could fetch of these versions."""
 
+    def delete(self, versions: Iterable[Version]) -> None:
+        """Delete the adapters of these versions that are in this run."""
+        for folder in {one.adapter.partition("/")[0] for one in versions if one.adapter}:
+            shutil.rmtree(self.folder / "versions" / folder, ignore_errors=True)
+
     def clear(self, state: State) -> None:
         """Delete what a killed trainer left behind, and adapters that were forgotten."""
         shutil.rmtree(self.folder / "training", ignore_errors=True)
         known = {one.adapter.partition("/")[0] for one in state.versions}
-        versions = self.folder / "versions"
-        for folder in versions.iterdir() if versions.is_dir() else ():
+        for folder in self.folder.glob("versions/*"):
             if folder.name not in known:
                 shutil.rmtree(folder, ignore_errors=True)
 
