@@ -42,7 +42,7 @@ def sample_run(folder: Path) -> Any:
     """What hooks are told of the run whose records are in this folder."""
     policy = SimpleNamespace(name="sample", alias="", checked=None)
     spec = SimpleNamespace(environment=SimpleNamespace(name="sample"), policy=policy, models=())
-    return SimpleNamespace(id=folder.name, folder=SimpleNamespace(path=folder), spec=spec)
+    return SimpleNamespace(id=folder.name, folder=SimpleNamespace(path=folder, about={}), spec=spec)
 
 
 def tell_of_run(tell: Callable[..., object], run: Any, *, starts: int = 1) -> None:

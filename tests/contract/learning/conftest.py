@@ -14,6 +14,10 @@ from agentfw.episode import Episode, Message, Task, Turn
 from agentfw.optimizer import Advantage, Optimizer, Scored
 from agentfw.scores import Score
 from agentfw.testing import fresh_host
+from agentfw_plugins.learners.lessons import Lesson
+from agentfw_plugins.learners.token_tree import TurnTokens
+from agentfw_plugins.optimizers.distillation import HintLoss
+from agentfw_plugins.optimizers.imitation import DPOLoss
 
 __all__ = ["agentfw", "install"]
 
@@ -69,6 +73,19 @@ make = Make()
 
 
 HOST = fresh_host(builtins=True, strict=False)
+
+
+def hinted(hint: Optimizer, episode: Episode, turn: Turn) -> list[str]:
+    """What a teacher is shown of a conversation, with the hint in it."""
+    shown = HintLoss(hint.loss()).hinted(episode, turn)
+    assert shown is not None
+    return [one.content for one in shown]
+
+
+def margins(sides: Sequence[tuple[int, float]], better: Sequence[float]) -> Sequence[float]:
+    """What DPO compares: of answers to these prompts, on these sides, so much likelier than by the reference."""
+    lessons = [Lesson(TurnTokens((prompt,), (3,)), side, (), 0, at) for at, (prompt, side) in enumerate(sides)]
+    return DPOLoss(chosen("dpo").loss()).baselines(lessons, list(better))
 
 
 def chosen(name: str, settings: Mapping[str, object] | None = None) -> Optimizer:

@@ -9,12 +9,8 @@ import pytest
 from agentfw.episode import Event
 from agentfw.errors import SettingsError, UsageError
 from agentfw.optimizer import Loss, Scored
-from agentfw_plugins.learners.lessons import Lesson
-from agentfw_plugins.learners.token_tree import TurnTokens
-from agentfw_plugins.optimizers.distillation import HintLoss
-from agentfw_plugins.optimizers.imitation import DPOLoss
 
-from .conftest import chosen, make, table, values
+from .conftest import chosen, hinted, make, margins, table, values
 
 LONG = {"max_answer": 100, "overlong_buffer": 20}
 HALF = pytest.approx(sqrt(0.5), abs=1e-4)
@@ -171,9 +167,8 @@ def test_a_hint_is_about_the_answer_that_it_names_or_about_all() -> None:
     talk.events.append(Event(1, data={"text": "in German"}, **said))
     assert table(hint.advantages([[Scored(talk, (), 0.0)]])) == {("00000-0", 0): 1.0, ("00000-0", 1): 1.0}
     assert hint.metrics() == {"hints": 2.0, "answers_left_out": 1.0}
-    shown = HintLoss(hint.loss()).hinted(talk, talk.turns[1])
-    assert shown is not None
-    assert [one.content for one in shown] == ["tea?", "well", "which?\n\nFeedback on an earlier answer: in German"]
+    shown = hinted(hint, talk, talk.turns[1])
+    assert shown == ["tea?", "well", "which?\n\nFeedback on an earlier answer: in German"]
 
 
 def test_to_a_teacher_every_answer_is_worth_the_same() -> None:
@@ -182,10 +177,8 @@ def test_to_a_teacher_every_answer_is_worth_the_same() -> None:
 
 def test_the_margin_of_a_pair_is_that_of_its_two_answers_to_one_prompt() -> None:
     """Two pairs of one prompt, and one of another. R is 5 and 4 better than 1 and 2: margins 4 and 2; and 3 - 7."""
-    dpo = chosen("dpo").loss()
-    sides = [((1,), 1.0), ((1,), -1.0), ((2,), -1.0), ((1,), 1.0), ((1,), -1.0), ((2,), 1.0)]
-    lessons = [Lesson(TurnTokens(prompt, (3,)), value, (), 0, place) for place, (prompt, value) in enumerate(sides)]
+    sides = [(1, 1.0), (1, -1.0), (2, -1.0), (1, 1.0), (1, -1.0), (2, 1.0)]
 
-    assert DPOLoss(dpo).baselines(lessons, [5.0, 1.0, 7.0, 4.0, 2.0, 3.0]) == [4.0, 4.0, -4.0, 2.0, 2.0, -4.0]
-    with pytest.raises(UsageError, match=r"turn 4 of episode .*has no other answer to its prompt in its minibatch"):
-        DPOLoss(dpo).baselines([*lessons[:3], lessons[4], lessons[5]], [0.0] * 5)
+    assert margins(sides, [5.0, 1.0, 7.0, 4.0, 2.0, 3.0]) == [4.0, 4.0, -4.0, 2.0, 2.0, -4.0]
+    with pytest.raises(UsageError, match=r"turn 3 of episode .*has no other answer to its prompt in its minibatch"):
+        margins([*sides[:3], *sides[4:]], [0.0] * 5)

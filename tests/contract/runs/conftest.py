@@ -2,4 +2,7 @@
 
 from command_line import agentfw, install, quick
 
-__all__ = ["agentfw", "install", "quick"]
+from agentfw.report.axis import number_labels
+from agentfw.runs.spec.start import with_choices
+
+__all__ = ["agentfw", "install", "number_labels", "quick", "with_choices"]

@@ -15,8 +15,9 @@ from command_line import SITE, Agentfw
 import agentfw as framework
 from agentfw import Episode
 from agentfw.errors import UsageError
-from agentfw.report.axis import number_labels
 from agentfw.runs import RunFolder, figure_text, find_run, list_runs, timeline_picture, write_report
+
+from .conftest import number_labels
 
 
 @pytest.fixture

@@ -15,9 +15,10 @@ from agentfw.boundary.settings_input import parse_assignments, validate
 from agentfw.errors import SettingsError, UnknownNameError, UsageError
 from agentfw.interfaces import EventDriven, Interface, Polling, StepLoop, parse_interface
 from agentfw.runs import apply_assignments, parse_spec, read_spec
-from agentfw.runs.spec.start import with_choices
 from agentfw.runs.spec.weights import Progress, parse_schedule
 from agentfw.settings import Settings
+
+from .conftest import with_choices
 
 LEAST = {"environment": "inbox", "policy": "scripted"}
 FILES = {"name": "mcp", "alias": "files"}
