@@ -85,8 +85,9 @@ def _needs_left_out(report: pytest.CollectReport | pytest.TestReport) -> bool:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if session.config.option.record_slow and not hasattr(session.config, "workerinput"):
-        kept = slow() if leaves_out_slow(session.config) else frozenset()
-        LIST.write_text("\n".join(sorted(kept | _shortest(_taken))) + "\n", "utf-8")
+        anew = set() if leaves_out_slow(session.config) else {name.partition("::")[0] for name in _taken}
+        kept = {name for name in slow() if name.partition("::")[0] not in anew}
+        LIST.write_text("\n".join(sorted(kept | _shortest(_taken))).strip() + "\n", "utf-8")
 
 
 def _shortest(taken: dict[str, bool]) -> set[str]:
