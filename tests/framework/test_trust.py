@@ -58,6 +58,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
     "another name": lambda folder: (folder / "ab").rename(folder / "ac"),
     "a part of the name in the content": swap,
     "one more file": lambda folder: (folder / "deep" / "new").touch(),
+    "code that Python prefers to the source": lambda folder: (folder / "__pycache__" / "a.cpython-311.pyc").touch(),
     "another link": link,
 }
 
@@ -67,7 +68,8 @@ def test_a_folder_is_allowed_as_it_is(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.delenv("AGENTFW_TRUST", raising=False)
     folder = tmp_path / "skills"
-    (folder / "deep").mkdir(parents=True)
+    for name in ("deep", "__pycache__"):
+        (folder / name).mkdir(parents=True)
     (folder / "ab").write_text("cd")
     (folder / "link").symlink_to("/etc/hosts")
     with pytest.raises(UntrustedError):

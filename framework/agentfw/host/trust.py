@@ -157,10 +157,10 @@ def _digest_of_spec(path: Path, wanted: list[str]) -> str:
 
 
 def files_of(folder: Path) -> list[Path]:
-    """Every file in a folder, sorted, but for what links lead to, and what Git and Python keep there."""
+    """Every file in a folder, sorted, but for what links lead to, and what Git keeps there."""
     found: list[Path] = []
     for here, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name not in (".git", "__pycache__"))
+        folders[:] = sorted(name for name in folders if name != ".git")
         found += [Path(here, name) for name in sorted(files)]
         if len(found) > _MOST:
             raise UsageError(f"{folder} has more than {_MOST:,} files", fix="name a smaller folder")

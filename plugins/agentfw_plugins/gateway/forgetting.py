@@ -167,14 +167,16 @@ def _out_of_memories(user: str, root: Path, given: dict[str, Any], told: Forgott
 
     async def forgotten() -> None:
         async with live:
-            for memory, choice in zip(live.assembly.memories, live.assembly.spec.memories, strict=True):
+            rewards = {f"reward {name}": one for name, one in live.assembly.rewards.items() if one.overrides("forget")}
+            memories = zip(live.assembly.spec.memories, live.assembly.memories, strict=True)
+            parts: list[tuple[str, Any]] = [*((f"memory {choice.name}", one) for choice, one in memories)]
+            for name, part in [*parts, *rewards.items()]:
                 try:
-                    told.memories.update(await memory.forget(user))
+                    found = await part.forget(user)
                 except AgentfwError as error:
-                    told.undone.append(f"memory {choice.name}: {error.message}; {error.fix}")
-            for reward in live.assembly.rewards.values():
-                if reward.overrides("forget"):
-                    told.memories["reward models"] += await reward.forget(user)
+                    told.undone.append(f"{name}: {error.message}; {error.fix}")
+                else:
+                    told.memories.update(found if isinstance(found, dict) else {"reward models": int(found)})
 
     asyncio.run(forgotten())
     ledger_of(live).forget(user)

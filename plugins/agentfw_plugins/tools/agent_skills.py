@@ -126,8 +126,9 @@ def _servers_of(folder: Path) -> list[MCPSettings]:
         whole = json.loads(text)
         made: list[MCPSettings] = []
         for name, about in whole.get("mcpServers", whole).items():
-            known = {key: about[key] for key in ("command", "args", "env", "url") if key in about}
-            made.append(MCPSettings(**known, prefix=f"{name}_"))
+            known = {key: about[key] for key in ("command", "args", "url") if key in about}
+            env = {"PYTHONDONTWRITEBYTECODE": "1", **about.get("env", {})}  # the folder stays as it was allowed
+            made.append(MCPSettings(**known, env=env, prefix=f"{name}_"))
         return made
     except ValidationError as error:
         raise UsageError(f"{file}: {error.errors()[0]['msg']}", fix=fix) from error

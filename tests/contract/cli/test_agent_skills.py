@@ -120,9 +120,10 @@ def test_an_agent_plugin_brings_its_servers(
     plugin.mkdir()
     skills.rename(plugin / "skills")
     (plugin / "plugin.json").write_text('{"name": "office"}')
+    (plugin / "noon.py").write_text("def at(zone):\n    return 'noon in ' + zone\n")
     (plugin / "clock.py").write_text(
-        "from mcp.server.mcpserver import MCPServer\nserver = MCPServer('clock')\n"
-        "@server.tool()\ndef now(zone: str) -> str:\n    return 'noon in ' + zone\nserver.run()\n"
+        "import noon\nfrom mcp.server.mcpserver import MCPServer\nserver = MCPServer('clock')\n"
+        "@server.tool()\ndef now(zone: str) -> str:\n    return noon.at(zone)\nserver.run()\n"
     )
     server = {"command": sys.executable, "args": ["${PLUGIN_ROOT}/clock.py"]}
     (plugin / "mcp.json").write_text(json.dumps({"mcpServers": {"clock": server}}))
@@ -130,6 +131,7 @@ def test_an_agent_plugin_brings_its_servers(
     told = play([("clock_now", {"zone": "Oslo"}), ("use_skill", {"name": "forms"})], "--skill", "office", "--yes")
 
     assert told == ["noon in Oslo", "Use blue ink."]
+    assert not (plugin / "__pycache__").exists(), "it stays as it was allowed"
     (plugin / "mcp.json").write_text('{"mcpServers": {"clock": {"args": []}}}')
     assert "mcp.json: " in agentfw("run", "inbox", "--skill", "office", "--yes").err
 

@@ -17,6 +17,7 @@ from agentfw_plugins.gateway.sessions.session_store import SessionStore
 from agentfw_plugins.hooks.ledger import Account, Ledger
 from agentfw_plugins.view.annotations import Target, annotate
 from agentfw_plugins.view.waterfall import spans_file
+from agentfw_rewardmodels import PreferenceModel, PreferenceSettings
 
 from .conftest import CLIENT, Served, served
 
@@ -111,6 +112,24 @@ def shared_versions(anywhere: str, tmp_path: Path) -> Iterator[VersionFile]:
     file = shared.SharedVersionFile(tmp_path / "other", anywhere, policy="p")
     yield file
     file.close()
+
+
+def test_a_model_that_knows_nobody_else_is_told_and_the_rest_is_forgotten(agentfw: Agentfw, tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="fitting needs torch")
+    likes = [{"user": user, "item": item, "value": 1} for user in ("ada", "bob") for item in ("tea", "cake")]
+    kinds = {"tea": "tea", "cake": "cake"}
+    fitted = PreferenceModel.fit(likes, items=kinds, settings=PreferenceSettings(dimensions=2, epochs=1))
+    fitted.without("bob").save(tmp_path / "model")
+    runs, file = tmp_path / "runs", spec(tmp_path)
+    reward = f'[[rewards]]\nname = "preference"\nsettings = {{ model = {json.dumps(str(tmp_path / "model"))} }}\n'
+    file.write_text(f"{file.read_text()}\n{reward}")
+    with served(runs, spec=file) as gateway:
+        talk(gateway, "ada", "s1")
+
+    told = agentfw("serve", "forget", "ada", "--runs", str(runs), "--yes", "--json")
+
+    assert (told.code, told.json["sessions"], any(told.json["memories"].values())) == (1, 1, True)
+    assert told.json["undone"] == ["reward preference: no like would be left; delete the model instead"]
 
 
 def test_a_person_is_deleted_from_what_gateways_share(
