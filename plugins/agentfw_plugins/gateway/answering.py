@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import secrets
 import time
 from collections import Counter, deque
@@ -343,7 +344,8 @@ class Answers:
             self.counts.masked(told.masked)
         name = request.path_params.get("session") or request.headers.get("x-agentfw-session", "") or told.session
         caller = await self._caller(protocol, request, body, route, told, name)
-        comparison, variant = self._variants.read() if self._variants else None, Variant()
+        file = self._variants if self._variants and os.path.lexists(self._variants.path) else None
+        comparison, variant = file.read() if file is not None else None, Variant()
         if comparison is not None and not route.asked.plain:
             said = next((one.content for one in route.asked.messages if one.role == "user"), "")
             variant = comparison.of(caller.user or f"session {name or said}", caller.space)
