@@ -118,7 +118,7 @@ def test_a_batch_reads_what_was_there_and_the_last_write_of_a_key_counts(store: 
 
 def test_an_item_ends_when_its_time_is_over_unless_it_is_read(graph: SkillGraph, clock: SimpleNamespace) -> None:
     store = store_of(graph, ttl={"default_ttl": 1})
-    for key, ttl in (("read", 1), ("unread", 1), ("forever", None)):
+    for key, ttl in (("read", 1), ("unread", 1), ("forever", 1), ("forever", None)):
         store.put(("n",), key, {"v": key}, ttl=ttl)
     store.put(("n",), "default", {"v": 1})
     clock.now += 50

@@ -40,9 +40,9 @@ def claude(text: str, *, session: str = "5e61f47a-09ff", account: str = "", more
     return {**body, "messages": [{"role": "user", "content": content}]}
 
 
-def sent(gateway: Served, body: dict[str, Any], session: str = "5e61f47a-09ff") -> httpx.Response:
+def sent(gateway: Served, body: dict[str, Any], session: str = "5e61f47a-09ff", **more: str) -> httpx.Response:
     headers = {"user-agent": "claude-cli/2.1.197 (external, cli)", "x-claude-code-session-id": session}
-    return CLIENT.post(f"{gateway.url}/v1/messages", json=body, headers=headers)
+    return CLIENT.post(f"{gateway.url}/v1/messages", json=body, headers=headers | more)
 
 
 @pytest.mark.parametrize("program", sorted(RECORDED))
@@ -74,7 +74,7 @@ def test_a_person_is_remembered_in_the_next_session_of_their_agent_and_by_their_
     assert [one.headers["x-agentfw-session"] for one in (first, second, other)] == names
     sessions = [CLIENT.get(f"{gateway.url}/s/{name}").json() for name in names[1:]]
     assert all("I live in Ghent." in [each["text"] for each in one["recalled"]] for one in sessions)
-    until(lambda: len(gateway.remembered("me")) == 3)
+    until(lambda: len(gateway.remembered("me")) >= 3)
     assert "Madrid" not in str(gateway.remembered("me"))
 
 
@@ -83,8 +83,9 @@ def test_parts_are_heard_apart_and_nothing_of_side_work(serve: Serve) -> None:
 
     sent(gateway, claude("I live in Ghent.", more="My password is hunter2, and I like tea."))
     sent(gateway, claude("Generate a concise title for this: I live in Rome."))
+    sent(gateway, claude("I live in Bonn."), **{"x-claude-code-agent-id": "helper"})
     sent(gateway, claude("I like salt."))
-    until(lambda: len(gateway.remembered("me")) == 3)
+    until(lambda: len(gateway.remembered("me")) >= 3)
 
     texts = gateway.remembered("me")
     assert texts == ["I live in Ghent.", "My password is [masked: password], and I like tea.", "I like salt."]

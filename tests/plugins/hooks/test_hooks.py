@@ -34,7 +34,7 @@ from agentfw_plugins.hooks.redact import Redact, RedactSettings
 
 from ..gateway.upstream import passing
 
-APPROVE = ("--hook", "approve", "--set", 'hook.approve.tools=["send_*"]')
+APPROVE = ("--hook", "approve", "--set", 'hook.approve.tools=["send_*", "wipe_*"]')
 
 
 def hook_events(runs: Path) -> list[dict[str, Any]]:

@@ -315,6 +315,7 @@ def test_a_correction_is_remembered_with_the_question_that_it_answers(memory: Op
     for data in (
         {"turn": 0, "correction": "A green one.", "text": "A green one."},
         {"turn": 1, "text": "I love cake."},
+        {"turn": 1, "correction": "My password is hunter2."},
     ):
         talk.events.append(Event(0.0, "observation", "feedback", {"value": -1.0, "by": "user", **data}))
 
