@@ -1,11 +1,11 @@
-"""Plants 208 small faults, one at a time, in a copy of the source tree: how many do the tests notice?
+"""Plants 268 small faults, one at a time, in a copy of the source tree: how many do the tests notice?
 
 Each fault is a slip where two mechanisms meet, which a user would suffer from. All tests of the README's command run
 once first, under coverage, to see who runs which lines; then, for each fault, those that run what it changes, until one
 fails. The faults are in `library/agentfw_benchmarks/mutants/faults/`, a file for each area.
 Each outcome is kept in `--results` at once: the same command goes on after an interruption.
 
-    python benchmarks/mutants.py                              # an hour or two on two cores; exits 1 below --floor
+    python benchmarks/mutants.py                              # two or three hours on two cores; exits 1 below --floor
     python benchmarks/mutants.py --area memory --retry        # measure again those of an area that weren't noticed
     python benchmarks/mutants.py --only kto-weights-swapped
 """
