@@ -129,8 +129,9 @@ class Question:
     number: int
     text: str
     user: str = ""
+    """Whose conversation it belongs to."""
     session: str = ""
-    """Whose conversation it belongs to, and the name of that in the record."""
+    """The name of that conversation in the record."""
     answered: asyncio.Future[bool] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 

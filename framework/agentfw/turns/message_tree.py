@@ -47,6 +47,10 @@ class Node:
         """Whether it is what the memories recalled later in the conversation."""
         return self.is_hidden and self.message.role == "system"
 
+    def is_of_a_memory(self, tools: Set[str]) -> bool:
+        """Whether a memory told it, by itself or by one of these tools."""
+        return self.is_recalled or any(call.name in tools for call in self.message.calls if call.id in self.carried_out)
+
 
 class MessageTree:
     """All messages of one session."""
@@ -59,13 +63,15 @@ class MessageTree:
         """Indexes of the messages that the memories may hear as what the user says."""
 
     def path(self, messages: Sequence[Message], without: Set[str] | None = None) -> list[Node]:
-        """The nodes of a conversation. Answers of the policy that come back unchanged are those that it gave, but
-        `without` the memories' tools of these names, not those that go on from what a memory told its user."""
+        """The nodes of a conversation. Answers of the policy that come back unchanged are those that it gave.
+
+        For a request of somebody else than the session's user, `without` names the tools of the memories: what a memory
+        told its user, by itself or by one of these tools, is left out.
+        """
         node, path = self._root, list[Node]()
         for message in messages:
             known = node.stands_for.get(_key(message), ())
-            called = {call.name for one in known for call in one.message.calls if call.id in one.carried_out}
-            if without is not None and (called & without or any(one.is_recalled for one in known)):
+            if without is not None and any(one.is_of_a_memory(without) for one in known):
                 known = ()
             path += known or (_below(node, message),)
             node = path[-1]

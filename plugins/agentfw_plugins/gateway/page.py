@@ -124,8 +124,8 @@ class Page:
 
     def _open(self, caller: Caller) -> dict[int, Question]:
         """The open questions in sessions of the caller."""
-        found = {number: one for number, one in self._questions.open.items() if one.session.startswith(caller.space)}
-        return {number: one for number, one in found.items() if caller.may_see(one.user)}
+        asked = self._questions.open.items()
+        return {n: one for n, one in asked if one.session.startswith(caller.space) and caller.may_see(one.user)}
 
     async def _call(self, request: Request) -> Response:
         """Call a tool of the run. A program calls its own tools; the page has none."""

@@ -272,8 +272,10 @@ def _decision(decision: Mapping[str, Any], texts: Texts, day: str) -> str:
 
 def _day(decision: Mapping[str, Any]) -> str:
     """The day of what was decided about; empty if it isn't known."""
+    from .deciding.person_file import local_day
+
     seen = decision.get("seen", {}).values()
-    return min((f"{datetime.fromisoformat(one['start']).astimezone():%Y-%m-%d}" for one in seen), default="")
+    return min((local_day(one["start"]).isoformat() for one in seen), default="")
 
 
 def _acceptance(known: PersonFile) -> list[dict[str, Any]]:

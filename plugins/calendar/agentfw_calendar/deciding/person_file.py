@@ -43,6 +43,11 @@ from .knowledge import PINNED, Preference, Statement, assumed_round, pinned_roun
 from .precedents import Facts
 
 
+def local_day(start: str) -> date:
+    """The day of a time, in this machine's zone, as it is shown."""
+    return datetime.fromisoformat(start).astimezone().date()
+
+
 @dataclass(frozen=True, slots=True)
 class Noted:
     """A mark in a calendar, and what it was made for."""
@@ -65,8 +70,7 @@ class Noted:
 
     @property
     def day(self) -> date:
-        """In this machine's zone, as it is shown."""
-        return datetime.fromisoformat(self.start).astimezone().date()
+        return local_day(self.start)
 
     @property
     def place(self) -> tuple[str, str]:

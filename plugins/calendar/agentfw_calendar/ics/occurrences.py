@@ -263,7 +263,7 @@ def _read(given: Mapping[str, Sequence[Any]], start: datetime) -> tuple[str, int
         raise RuleRefused(f"repeats with an interval of {interval}")
     options: dict[str, Any] = {name.lower(): _numbers(given, name) for name in _PARTS if given.get(name)}
     if given.get("BYDAY"):
-        options["byweekday"] = _weekdays(given["BYDAY"], frequency, 5 if "bymonth" in options else 53)
+        options["byweekday"] = _weekdays(given["BYDAY"], frequency, within_months="bymonth" in options)
     # What isn't given comes from the start, which may be skipped.
     if not {"bymonthday", "byyearday", "byweekday"} & options.keys():
         if frequency == "YEARLY" and "bymonth" not in options:
@@ -285,7 +285,7 @@ def _times_a_day(options: Mapping[str, Any]) -> int:
     return hours * minutes * seconds
 
 
-def _weekdays(given: Sequence[Any], frequency: str, in_a_year: int) -> list[Any]:
+def _weekdays(given: Sequence[Any], frequency: str, *, within_months: bool) -> list[Any]:
     from dateutil.rrule import weekday
 
     read: list[tuple[int, int]] = []
@@ -296,7 +296,7 @@ def _weekdays(given: Sequence[Any], frequency: str, in_a_year: int) -> list[Any]
         read.append((int(match[1] or 0), _WEEKDAYS.index(match[2])))
     if frequency in ("DAILY", "WEEKLY") or not any(number for number, _ in read):
         return [day for _, day in read]
-    most = 5 if frequency == "MONTHLY" else in_a_year
+    most = 5 if within_months or frequency == "MONTHLY" else 53
     if beyond := next((number for number, _ in read if abs(number) > most), 0):
         raise RuleRefused(f"repeats on weekday number {beyond}, and there are at most {most}")
     # dateutil takes "each Monday and the third Tuesday" for days that are both, so each Monday is numbered, too.
