@@ -419,7 +419,8 @@ class LiveRun:
         self._last = max(self._last, task.index)
         policy = self.assembly.surrounded(self.assembly.policy)
         sampling = self.assembly.spec.sampling.sampling(task.seed)
-        return self.assembly.session(task, policy, sampling, self._watch, write=self.write, tools=tools)
+        write = self.write if self.keeps else None
+        return self.assembly.session(task, policy, sampling, self._watch, write=write, tools=tools)
 
     async def _take(self, episode: Episode) -> float:
         # One after the other: memories learn in the order of the metrics, also when the run is opened again.

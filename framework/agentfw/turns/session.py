@@ -504,9 +504,9 @@ class Session:
             self.episode.outcome.update(outcome)
         return self.episode
 
-    def news(self) -> Episode:
-        """What was added since the last call. An episode is the sum of its news (see `extended`)."""
-        news = news_since(self.episode, self.in_news)
+    def news(self, since: tuple[int, int, int, int] | None = None) -> Episode:
+        """What was added since the last call, or since these `lengths`. An episode is the sum of its news."""
+        news = news_since(self.episode, self.in_news if since is None else since)
         if self._recorded is not None:
             news = self._recorded(news)
         self.in_news = lengths(self.episode)

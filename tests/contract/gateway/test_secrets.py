@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from chat_server import Reply, chunks, completion, serving, tool_call
-from serving_gateways import CLIENT, EARS, Gateway, gateway_of, said
+from serving_gateways import CLIENT, EARS, Gateway, gateway_of, said, shared_session
 from waiting import until
 
 from agentfw.boundary.secrets import MASK
@@ -69,6 +69,19 @@ def test_what_a_program_sends_is_without_secrets_for_the_model_the_memory_and_th
     assert MASK in said(answer)["content"], "the policy repeats what it was shown"
     assert running.remembered("ada") == [f"My key is {MASK}, remember."]
     assert leaking_files(running.folder) == []
+
+
+def test_the_database_of_shared_sessions_has_no_secret_and_nothing_that_is_to_be_masked(
+    gateway: Start, tmp_path: Path
+) -> None:
+    where = str(tmp_path / "sessions.db")
+    running = gateway(limits={"shared": where}, hooks=["redact"])
+    said(running.ask("tea", f"Pay {SECRET} with 4111 1111 1111 1111."))
+
+    episode = shared_session(where, "tea")
+    assert episode.messages[0].content == f"Pay {MASK} with [masked: card]."
+    assert [turn.token_ids for turn in episode.turns] == [()], "they spell the same text"
+    assert leaking_files(tmp_path) == []
 
 
 @pytest.fixture

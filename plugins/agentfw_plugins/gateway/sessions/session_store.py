@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 
 from agentfw import Episode, Host
 from agentfw.boundary.gate import needing
+from agentfw.boundary.secrets import struck
 from agentfw.errors import StorageError, UsageError, disk_fix
 from agentfw.runs import LiveRun, encoded, make_private, parse_spec
 from agentfw.turns.session import extended
@@ -174,7 +175,7 @@ class SessionStore:
         `answers` are digests of conversations that go on in the session whose name begins with `first`. Unless it
         `gives_back` the session, this gateway has it from then on.
         """
-        kinds = {tuple(event[1:3]) for event in record.get("events", ())}
+        kinds, record = {tuple(event[1:3]) for event in record.get("events", ())}, struck(dict(record))
         values: dict[str, Any] = {"version": version + 1, "user": user, "finish": finish, "used": self._now}
         values["holder"] = "" if gives_back else self.holder
         values |= {"said": version + 1, "hearer": self.holder} if ("memory", "said") in kinds else {}
@@ -185,14 +186,14 @@ class SessionStore:
             changed = connection.execute(update(SESSIONS).where(SESSIONS.c.number == number, is_ours).values(**values))
             if not changed.rowcount:
                 asked = select(NEWS.c.record).where(NEWS.c.session == number, NEWS.c.version == version + 1)
-                if connection.execute(asked).scalar_one_or_none() == json.loads(json.dumps(dict(record))):
+                if connection.execute(asked).scalar_one_or_none() == json.loads(json.dumps(record)):
                     return  # it was committed, but the connection broke before that was said
                 raise StorageError(
                     "another gateway has taken this session over, because this one said nothing for "
                     f"{self.lease:g} seconds",
                     fix="ask again",
                 )
-            connection.execute(insert(NEWS).values(session=number, version=version + 1, record=dict(record)))
+            connection.execute(insert(NEWS).values(session=number, version=version + 1, record=record))
             for digest in answers:
                 connection.execute(ANSWERS.delete().where(ANSWERS.c.digest == digest))
                 connection.execute(insert(ANSWERS).values(digest=digest, first=first))

@@ -24,7 +24,7 @@ from weakref import WeakKeyDictionary
 from agentfw import Episode, Message, Session
 from agentfw.errors import StorageError
 from agentfw.runs import LiveRun, encoded
-from agentfw.turns.session import Reply, lengths, news_since
+from agentfw.turns.session import Reply, lengths
 
 from ...protocols import BadRequest
 from ...view.index import Index
@@ -184,7 +184,7 @@ class SharedSessionFinder(LiveSessionFinder):
         if (known := self._known.get(session)) is None:
             raise StorageError("another gateway has taken this session over", fix="ask again")
         until, task = lengths(episode), episode.task
-        record = news_since(episode, known.lengths).to_record()
+        record = session.news(known.lengths).to_record()
         # Nobody else here works on it, so that others may have it at once.
         gives_back = not (finish or session.in_flight) and held.requests == 1
         append = partial(self.store.append, user=task.user, finish=finish, answers=answers, first=first)
