@@ -97,6 +97,8 @@ def test_a_secret_within_another_is_no_reason_to_show_the_rest() -> None:
 
     assert strike("swordfish-and-chips") == MASK
     assert strike("of another host") == MASK, "as it is, without the line break of its file"
+    pieces = Pieces()
+    assert pieces.feed("a swordfish") + pieces.end() == f"a {MASK}", "also where the longer one could have followed"
 
 
 def test_values_are_struck_and_numbers_stay() -> None:
