@@ -12,6 +12,7 @@ import re
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -27,6 +28,7 @@ from agentfw.runs import LiveRun, drop_records, find_run, list_runs, read_journa
 from ..command_options import confirm, gateway_options, show, yes_option
 from .learning import versions_at
 from .learning.version_file import Removal, VersionFile
+from .operator_commands import keys_at
 from .usage import ledger_of
 
 
@@ -63,7 +65,7 @@ def forget(user: str, run: str | None, shared: str, spec: Path | None, yes: bool
     told, tried = Forgotten(), set[Path]()
     if shared:
         with tempfile.TemporaryDirectory(prefix="agentfw-forget-") as folder:
-            _out_of_database(user, shared, Path(folder), told)
+            _out_of_database(user, shared, Path(folder), runs, told)
             _out_of_memories(user, Path(folder), {"spec": spec, "assignments": [f"hook.budget.ledger={shared}"]}, told)
     else:
         records = [find_run(runs, run)] if run else list_runs(runs)
@@ -74,6 +76,7 @@ def forget(user: str, run: str | None, shared: str, spec: Path | None, yes: bool
                 try:
                     told.withdrawn += _withdraw(user, VersionFile(record.path))
                     told.sessions += _rewrite(user, record.path)
+                    _unname(user, VersionFile(record.path))
                 finally:
                     record.unlock()
                 _out_of_memories(user, runs, {"resume": str(record.path)}, told)
@@ -81,6 +84,11 @@ def forget(user: str, run: str | None, shared: str, spec: Path | None, yes: bool
                 told.undone.append(f"{error.message}; {error.fix}")
         for index in runs.glob(".index.sqlite*"):  # what `agentfw view` has read of them; it is made again
             index.unlink(missing_ok=True)
+    told.left += [
+        f"the key {key.name}, which lets them in again: agentfw serve keys revoke {key.name}"
+        for key in keys_at(runs, shared).known().values()
+        if user in (key.name, key.user)
+    ]
     told.left += [f"copy in {path}: delete this run" for path in _copies(user, runs) if path not in tried]
     told.left.append("what they spent, in sums without their name")
     told.left.append("backups and dumps that were made before: forget them again after one is restored")
@@ -104,36 +112,50 @@ def _withdraw(user: str, file: VersionFile) -> list[str]:
     with file.change() as state:
         learned = {name for one in state.versions for name in one.sessions if name in names or one.user == user}
         withdrawn = state.remove(Removal(user, until=time.time()), learned)
-        gone = {one.number: one.name for one in withdrawn}
+        told = [one.name for one in withdrawn]
         state.tried.pop(user, None)
         state.said = "somebody was forgotten"  # what was said before may name them
         for one in withdrawn:
             one.adapter = ""
         for one in state.versions:
+            one.sessions = [name for name in one.sessions if name not in learned]
             if one.user == user:  # whose it was is forgotten, and no other version gets its number
-                one.user, one.sessions, one.why = "", [], ""
-    file.drop(gone)
+                one.user, one.why = "", ""
+    file.drop(one.number for one in state.versions if not one.adapter)  # also those that a kill left
     file.clear(state)
-    return [*gone.values()]
+    return told
 
 
-def _out_of_database(user: str, shared: str, folder: Path, told: Forgotten) -> None:
+def _unname(user: str, file: VersionFile) -> None:
+    """Forget who was left out, once there is nothing of them. A trainer at work still sees that somebody was."""
+    if file.exists:
+        with file.change() as state:
+            # Which holds for nothing.
+            nothing = [Removal(since=one.until, until=one.until) for one in state.removals if one.user == user]
+            state.removals = [*(one for one in state.removals if one.user != user), *nothing]
+
+
+def _out_of_database(user: str, shared: str, folder: Path, runs: Path, told: Forgotten) -> None:
     from .sessions.session_store import Chosen, SessionJournal
 
-    with closing(versions_at(folder, shared)) as versions:
+    with closing(versions_at(folder, shared)) as versions, closing(SessionJournal(shared)) as journal:
         told.withdrawn += _withdraw(user, versions)
-    with closing(SessionJournal(shared)) as journal:
+        names = [episode.task.query for episode in journal.sessions(Chosen(user))]
+        for run in list_runs(runs):
+            if not (run.path / "turns.jsonl").exists():  # the record of one gateway has sessions of its own
+                _drop_spans(run.path, names)
         told.sessions, in_use = journal.delete(Chosen(user))
-    if in_use:
-        told.undone.append(f"{counted(in_use, 'session')} being answered; run the same command again later")
+        if in_use:
+            told.undone.append(f"{counted(in_use, 'session')} being answered; run the same command again later")
+        else:
+            _unname(user, versions)
+    told.left.append("spans of their sessions that programs sent to gateways of another directory of runs")
     if told.withdrawn:
         told.left.append("copies of these versions at gateways that are stopped: each deletes its own when it starts")
 
 
 def _rewrite(user: str, folder: Path) -> int:
     """Write the journals of a record again without a person. Returns the number of their sessions."""
-    from ..view.waterfall import spans_file
-
     tasks = {Task(**line["task"]) for line in read_journal(folder / "turns.jsonl")}
     own = {task.id: task.query for task in tasks if task.user == user}
     if not own:
@@ -151,12 +173,21 @@ def _rewrite(user: str, folder: Path) -> int:
     # No other session may get the number of one that is gone.
     last = max(task.index for task in tasks)
     drop_records(folder / "heard.jsonl", is_theirs, [{"forgotten": "", "session": last, "at": time.time()}])
-    spans = [spans_file(folder, session) for session in own.values()]
+    _drop_spans(folder, own.values())
     streams = [file for file in folder.glob("streams/*") if file.name.rpartition("-")[0] in own]
-    for file in (*spans, *streams, folder / "report.html", folder / "summary.json"):
+    for file in (*streams, folder / "report.html", folder / "summary.json"):
         file.unlink(missing_ok=True)
     drop_records(folder / "turns.jsonl", is_theirs)
     return len(own)
+
+
+def _drop_spans(folder: Path, sessions: Iterable[str]) -> None:
+    from ..view.waterfall import spans_file, spans_of
+
+    for session in sessions:
+        traces = {f"~{span['trace']}" for span in spans_of(folder, session)}
+        for name in (*traces, session.partition("~")[0]):  # the session, by which traces are found, comes last
+            spans_file(folder, name).unlink(missing_ok=True)
 
 
 def _out_of_memories(user: str, root: Path, given: dict[str, Any], told: Forgotten) -> None:
@@ -180,6 +211,11 @@ def _out_of_memories(user: str, root: Path, given: dict[str, Any], told: Forgott
 
     asyncio.run(forgotten())
     ledger_of(live).forget(user)
+    told.left += [
+        f"their limits in {given.get('resume') or given['spec']}: start gateways without hook.{hook.name}.users.{user}"
+        for hook in live.assembly.spec.hooks
+        if user in getattr(hook.checked, "users", ())
+    ]
 
 
 def _copies(user: str, root: Path) -> list[Path]:

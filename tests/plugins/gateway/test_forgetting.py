@@ -11,6 +11,7 @@ import pytest
 from command_line import Agentfw
 
 from agentfw.episode import Usage
+from agentfw_plugins.gateway.keys import KeyFile
 from agentfw_plugins.gateway.learning.version_file import SERVED, Version, VersionFile
 from agentfw_plugins.gateway.live import Limits
 from agentfw_plugins.gateway.sessions.session_store import SessionStore
@@ -28,6 +29,7 @@ def spec(folder: Path) -> Path:
     lines = ['environment = "sessions"', 'policy = { name = "scripted", settings = { replies = ["Noted."] } }']
     lines += ["[[memories]]", 'name = "skillgraph"', "[memories.settings]"]
     lines += [f"path = {json.dumps(str(folder / 'memory.db'))}", 'embedder = "hash"']
+    lines += ["[[hooks]]", 'name = "budget"', "[hooks.settings.users.ada]", "tokens = 1000000"]
     (folder / "gateway.toml").write_text("\n".join(lines))
     return folder / "gateway.toml"
 
@@ -53,6 +55,13 @@ def learned(file: VersionFile, sessions: list[str]) -> Path:
     return adapter
 
 
+def spans(folder: Path, session: str) -> None:
+    """Spans of a session, and of its trace some that came without a name."""
+    (folder / "spans").mkdir()
+    for name in (session, "~7"):
+        spans_file(folder, name).write_text('{"spans": [{"trace": "7", "name": "about Zorro"}]}\n')
+
+
 def test_a_person_is_deleted_from_record_memory_and_versions_and_copies_are_told(
     agentfw: Agentfw, tmp_path: Path
 ) -> None:
@@ -68,12 +77,12 @@ def test_a_person_is_deleted_from_record_memory_and_versions_and_copies_are_told
         refused = agentfw("serve", "forget", "ada", "--runs", str(runs), "--yes")
         gateway.stop(keeps_sessions=True)
     annotate(folder, Target("", first, 0, "ada"), "correction", "The cat is Zorro.")
-    spans_file(folder, "s1").parent.mkdir()
-    spans_file(folder, "s1").write_text('{"spans": [{"name": "about Zorro"}]}\n')
+    spans(folder, "s1")
     (folder / "learning" / "training").mkdir(parents=True)
     for name in ("turns.jsonl.torn", "report.html", "learning/training/x", "../.index.sqlite-wal"):
         (folder / name).write_text("what Zorro")
-    adapter = learned(VersionFile(folder), ["s3"])
+    adapter = learned(versions := VersionFile(folder), ["s3"])
+    KeyFile(runs / "keys.json").add("laptop", user="ada")
     (unnamed := adapter.parents[1] / "2").mkdir()  # as a kill leaves it, of a version that is withdrawn
     copy = agentfw("run", "guessing", "--policy", "hashing", "--episodes", "1", "--runs", str(runs), "--json").json
     turns = (folder / "turns.jsonl").read_text()
@@ -93,10 +102,13 @@ def test_a_person_is_deleted_from_record_memory_and_versions_and_copies_are_told
     assert (broken_off.code, broken_off.json["withdrawn"]) == (1, ["v1"])
     assert "can't write" in broken_off.json["undone"][0]
     assert (done.code, done.json["sessions"]) == (0, 2), "it goes on where it was broken off"
+    kept = ("backups", "in sums without their name", "serve keys revoke laptop", "without hook.budget.users.ada")
     assert any(copy["folder"] in each for each in done.json["left"])
-    assert all(any(words in each for each in done.json["left"]) for words in ("backups", "in sums without their name"))
+    assert all(any(words in each for each in done.json["left"]) for words in kept)
     assert [path for path in holding(tmp_path, "Zorro") if copy["folder"] not in str(path)] == []
     assert [one for one in (adapter, unnamed) if one.exists()] == []
+    assert [word for word in (b'"ada"', b'"s3"') if word in versions.path.read_bytes()] == []
+    assert versions.read().removals, "a trainer that had begun before still sees that something was taken out"
     with served(runs, resume=folder.name) as gateway:
         assert gateway.remembered("ada") == []
         assert gateway.remembered("bob"), "others keep theirs"
@@ -150,12 +162,15 @@ def test_a_person_is_deleted_from_what_gateways_share(
         state.versions.append(version)
         state.served = 1
 
+    spans(b.live.folder.path, "s1")
+
     ledger, used = Ledger(anywhere), Usage(prompt=1, cached=0, sampled=1)
     for user, session in (("ada", "s1"), ("ada", "s3"), ("", ""), ("bob", "s2")):
         ledger.add(Account(user, user, session), "p", used, counted=True)
 
     alone = agentfw("serve", "forget", "ada", "--sessions", anywhere, "--yes")
-    forget = ("serve", "forget", "ada", "--sessions", anywhere, "--spec", str(file), "--yes", "--json")
+    forget = ("serve", "forget", "ada", "--sessions", anywhere, "--spec", str(file), "--runs", str(tmp_path / "b"))
+    forget += ("--yes", "--json")
     answering = SessionStore(anywhere)
     assert answering.take("s1")
     early = agentfw(*forget)
@@ -167,6 +182,8 @@ def test_a_person_is_deleted_from_what_gateways_share(
     assert done.code == 0, done.err
     assert (done.json["sessions"], early.json["withdrawn"]) == (1, ["v1"])
     assert shared_versions.read().served == 0
+    assert "'ada'" not in str(shared_versions.read())
+    assert holding(tmp_path / "b", "Zorro") == []
     shutil.rmtree(shared_versions.folder / "versions", ignore_errors=True)
     assert not shared_versions.fetch(version).exists(), "nor does the database have what they taught"
     spent = [{row.name: row.requests for row in ledger.report(by)} for by in ("user", "key", "session")]

@@ -294,6 +294,7 @@ class VersionFile:
         try:
             with closing(sqlite3.connect(self.path, timeout=_WAIT, isolation_level=None)) as connection:
                 connection.execute("PRAGMA synchronous = FULL")
+                connection.execute("PRAGMA secure_delete = ON")  # forgotten names are overwritten
                 yield connection
         except sqlite3.Error as error:
             words = f"the versions in {self.path} can't be used: {error}"
