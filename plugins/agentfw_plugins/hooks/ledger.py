@@ -76,8 +76,10 @@ class Ledger:
 
     def forget(self, user: str) -> None:
         """Leave what a user has spent in the sums, without their name, also as that of a key, and their sessions'."""
+        sessions = """SELECT session FROM spent WHERE "user" = ? AND session <> ''"""  # some began as nobody's
+        theirs = f"""DELETE FROM spent WHERE "user" = ? OR ("user" = '' AND session IN ({sessions})) RETURNING *"""
         self._asked("BEGIN", ())
-        for book, day, _, key, _, *others in self._asked('DELETE FROM spent WHERE "user" = ? RETURNING *', [user]):
+        for book, day, _, key, _, *others in self._asked(theirs, [user, user]):
             self._asked(_adding(), [book, day, "", "" if key == user else key, "", *others])
         self._asked("COMMIT", ())
 
@@ -113,10 +115,10 @@ class Ledger:
                 found = self._connection.execute(statement.replace("?", self._mark), values)
                 return list(found.fetchall()) if found.description else []
             except self._failures as error:
-                where = self.place
-                if not self._is_file:
-                    self._connection = None  # the next one may find the server again
-                    where = f"the database at {self.place.rpartition('@')[2]}"
+                if self._connection is not None:  # what was begun ends with it, and the next may find the server again
+                    self._connection.close()
+                    self._connection = None
+                where = self.place if self._is_file else f"the database at {self.place.rpartition('@')[2]}"
                 fix = disk_fix(error) if isinstance(error, OSError) else "see to the database, or move the file away"
                 raise StorageError(f"can't keep what was spent in {where}: {error}", fix=fix) from error
 

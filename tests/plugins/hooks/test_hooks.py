@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import pty
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,14 +24,14 @@ from waiting import until
 
 from agentfw import Episode, Message, Request, Task
 from agentfw.episode import Call, Event, Turn, Usage
-from agentfw.errors import BudgetSpentError
+from agentfw.errors import BudgetSpentError, StorageError
 from agentfw.hookspecs import hookimpl
 from agentfw.runs import RunFolder, list_runs, parse_spec, read_sessions
 from agentfw.testing import fresh_host
 from agentfw_plugins.gateway.keys import KeyFile
 from agentfw_plugins.gateway.live import Limits
 from agentfw_plugins.hooks.budget import Budget, BudgetSettings
-from agentfw_plugins.hooks.ledger import Ledger
+from agentfw_plugins.hooks.ledger import Account, Ledger
 from agentfw_plugins.hooks.redact import Redact, RedactSettings
 
 from ..gateway.upstream import passing
@@ -240,6 +242,21 @@ def test_a_limit_holds_for_its_month_user_key_and_book_and_an_own_one_in_the_pla
     ]
     assert [(row.name, row.money) for row in ledger.report("user", since=last)] == [("ada", 1.5), ("eve", 0.5)]
     assert [row.tokens for row in ledger.report("key", key="")] == [600]
+
+
+def test_what_was_spent_stays_as_it_was_where_a_name_cannot_be_taken_out(tmp_path: Path) -> None:
+    ledger, used = Ledger(tmp_path / "usage.db"), Usage(prompt=1, cached=0, sampled=1)
+    for user in ("ada", "bob"):
+        ledger.add(Account(user), "m", used, counted=True)
+    with closing(sqlite3.connect(tmp_path / "usage.db")) as file:
+        file.execute("CREATE TRIGGER full BEFORE INSERT ON spent BEGIN SELECT RAISE(ABORT, 'full'); END")
+        with pytest.raises(StorageError, match="full"):
+            ledger.forget("ada")
+        file.execute("DROP TRIGGER full")
+    ledger.add(Account("bob"), "m", used, counted=True)
+
+    found = Ledger(tmp_path / "usage.db").report("user")
+    assert [(row.name, row.requests) for row in found] == [("bob", 2), ("ada", 1)]
 
 
 SECRETS = [
