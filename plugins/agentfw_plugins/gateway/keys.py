@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import re
 import secrets
+import sqlite3
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -21,6 +23,7 @@ from agentfw.runs import make_folder, write_whole
 
 from ..protocols import BadRequest
 
+_WAIT = 30.0  # seconds to wait for another command that changes the file
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}")
 
 
@@ -50,6 +53,7 @@ class Keys:
         raise NotImplementedError
 
     def insert(self, key: Key) -> None:
+        """Raises UsageError if there is one of this name."""
         raise NotImplementedError
 
     def revoke(self, name: str) -> None:
@@ -71,8 +75,6 @@ class Keys:
             raise UsageError(words, fix="use 1 to 100 letters and digits, and . _ @ + - after the first")
         if user is not None and not (user.isprintable() and len(user) <= 200):
             raise UsageError(f"{user!r} can't be a user", fix="use at most 200 printable characters")
-        if any(key.name == name for key in self.keys()):
-            raise key_exists(name)
         secret = f"agentfw-{secrets.token_urlsafe(32)}"
         self.insert(Key(name, _digest(secret), datetime.now(UTC).isoformat(timespec="seconds"), user, per_minute))
         return secret
@@ -109,18 +111,27 @@ class KeyFile(Keys):
         return self.path.exists()
 
     def insert(self, key: Key) -> None:
-        self._write([*self.keys(), key])
+        with self._changing() as keys:
+            if key.name in keys:
+                raise key_exists(key.name)
+            keys[key.name] = key
 
     def revoke(self, name: str) -> None:
-        known = self.keys()
-        left = [key for key in known if key.name != name]
-        if len(left) == len(known):
-            raise no_such_key(name, self.place)
-        self._write(left)
+        with self._changing() as keys:
+            if keys.pop(name, None) is None:
+                raise no_such_key(name, self.place)
 
-    def _write(self, keys: Sequence[Key]) -> None:
+    @contextmanager
+    def _changing(self) -> Iterator[dict[str, Key]]:
+        """The keys by name, to be changed in the block, and by no other command meanwhile."""
         make_folder(self.path.parent)
-        write_whole(self.path, json.dumps({"keys": [asdict(key) for key in keys]}, indent=2) + "\n", mode=0o600)
+        # SQLite's lock waits, and ends with its process.
+        with closing(sqlite3.connect(f"{self.path}.lock", timeout=_WAIT, isolation_level=None)) as lock:
+            lock.execute("BEGIN EXCLUSIVE")
+            keys = {key.name: key for key in self.keys()}
+            yield keys
+            rows = [asdict(key) for key in keys.values()]
+            write_whole(self.path, json.dumps({"keys": rows}, indent=2) + "\n", mode=0o600)
 
     def known(self) -> Mapping[str, Key]:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,9 @@ def test_a_key_is_stored_once_as_a_digest_that_only_its_owner_can_read(keys: Key
     assert stat.S_IMODE(keys.path.stat().st_mode) == 0o600
     with pytest.raises(UsageError, match="already"):
         keys.add("ada")
+    with ThreadPoolExecutor(8) as at_once:
+        list(at_once.map(lambda number: KeyFile(keys.path).add(f"team{number}"), range(8)))
+    assert {key.name for key in keys.known().values()} == {"ada", *(f"team{number}" for number in range(8))}
     for name in ("", "a:b", "../x", "\u00e4", "a" * 101):
         with pytest.raises(UsageError, match="can't be the name"):
             keys.add(name, user="ada")
