@@ -302,7 +302,7 @@ class FeedbackPreference(RewardModel):
             fit = FitSettings(dimensions=self.settings.dimensions, epochs=self.settings.epochs)
             with translated_errors():
                 model = PreferenceModel.fit(said, items=texts, settings=fit)
-            model.save(home)
+            model.without_texts().save(home)  # who is forgotten was given some of the answers
         self._preference = Preference(PreferenceSettings(model=str(home), text="said"))
 
     async def score(self, group: Sequence[Episode]) -> Sequence[Score]:

@@ -13,7 +13,7 @@ numpy.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -301,6 +301,13 @@ class PreferenceModel:
         if user not in self.users:
             raise UnknownUserError(user)
         return PreferenceModel(self._state.without(user), self._encoder, self._encoder_is)
+
+    def without_texts(self) -> PreferenceModel:
+        """Return a model with the vectors of its items' texts and not the texts, which may be what was said to users.
+
+        It scores the same. What it explains has no texts.
+        """
+        return PreferenceModel(replace(self._state, titles={}), self._encoder, self._encoder_is)
 
     def save(self, folder: str | Path) -> None:
         """Write the model to a folder. An existing model there is replaced atomically."""

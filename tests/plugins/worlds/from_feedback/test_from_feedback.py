@@ -173,11 +173,11 @@ def test_answers_are_scored_by_what_their_user_liked_so_far(host: Host, tastes: 
 
     # Neither answer was ever rated. By chance, 13 of 16 are right once in a hundred times.
     assert sum(right) >= 13
-    fitted = (tmp_path / "feedback_preference" / "model.json").stat().st_mtime_ns
+    model = tmp_path / "feedback_preference" / "model.json"
+    assert "coffee" not in model.read_text(), "who is forgotten was given some of the answers"
+    fitted = model.stat().st_mtime_ns
     again.open(tmp_path)
-    assert (tmp_path / "feedback_preference" / "model.json").stat().st_mtime_ns == fitted, (
-        "a resumed training fits nothing again"
-    )
+    assert model.stat().st_mtime_ns == fitted, "a resumed training fits nothing again"
 
 
 def test_fresh_samples_of_recorded_tasks_train_a_policy(trained: Trained, tastes: Path) -> None:
