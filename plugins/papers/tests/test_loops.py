@@ -19,6 +19,7 @@ from click.testing import CliRunner
 
 from agentfw import Host
 from agentfw.errors import SettingsError, UsageError
+from agentfw.runs import drop_records
 from agentfw_cli.main import cli
 from agentfw_papers.loops import Loop, LoopSpec, Result, forget, table
 from agentfw_papers.loops.table import holm
@@ -121,6 +122,9 @@ def test_a_user_is_forgotten_everywhere(tmp_path: Path, whole: tuple[Path, Resul
     with (played.parent / "annotations.jsonl").open("a") as notes:
         notes.write(json.dumps({"episode": 1, "about": [{"users": ["somebody", user]}]}) + "\n")
 
+    # A call before was killed when it had taken the first lines out.
+    assert drop_records(played.parent / "metrics.jsonl", lambda line: bool(line["user"] == user)) > 0
+
     result = CliRunner().invoke(cli, ["forget", user, "--loop", str(folder), "--yes", "--json"], standalone_mode=False)
 
     receipt = json.loads(result.stdout)
@@ -128,6 +132,8 @@ def test_a_user_is_forgotten_everywhere(tmp_path: Path, whole: tuple[Path, Resul
     assert receipt["optimizers"] >= 1
     left = [path for path in folder.rglob("*") if path.is_file() and _names(path.read_bytes(), user)]
     assert left == []
+    about = json.loads((played.parent / "run.json").read_text())
+    assert about["episodes"] == len(played.read_text().splitlines()), "what is left is complete"
     assert 0 < len(played.read_text().splitlines()) <= before
     again = forget(folder, user, Host.load())
     assert again.empty

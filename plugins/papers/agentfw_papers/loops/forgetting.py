@@ -142,17 +142,16 @@ async def _forget_memory(memory: Memory, home: Path, user: str) -> Mapping[str, 
 
 def _forget_records(run: RunFolder, user: str) -> int:
     """Write the journals of a run again without the lines of a user. Return their number."""
-    places = [run.path, *sorted(run.path.glob("rollouts/*")), *sorted(run.path.glob("evaluations/*"))]
-    measured = run.result().path
-    gone = 0
-    for place in places:
-        for journal in ("metrics", "episodes", "failed", "annotations"):
-            dropped = drop_records(place / f"{journal}.jsonl", lambda line: _mentions(line, user))
-            gone += dropped
-            if dropped and place == measured and journal == "metrics":
-                # Otherwise the evaluations that the user was in would count as incomplete.
-                about = {**run.about, "episodes": int(run.about["episodes"]) - dropped}
-                write_whole(run.path / "run.json", json.dumps(about, indent=2, ensure_ascii=False) + "\n")
+    evaluations = sorted(run.path.glob("evaluations/*"))
+    gone = sum(
+        drop_records(place / f"{journal}.jsonl", lambda line: _mentions(line, user))
+        for place in (run.path, *sorted(run.path.glob("rollouts/*")), *evaluations)
+        for journal in ("metrics", "episodes", "failed", "annotations")
+    )
+    # Otherwise the evaluations that the user was in would count as incomplete, also those of a call that was killed.
+    whole = run.evaluation(int(evaluations[-1].name) if evaluations else 0).count()
+    about = {**run.about, "episodes": whole}
+    write_whole(run.path / "run.json", json.dumps(about, indent=2, ensure_ascii=False) + "\n")
     run.mark_journals()
     for page in ("report.html", "curve.svg"):  # they show episodes; `agentfw report` writes them again
         (run.path / page).unlink(missing_ok=True)
