@@ -239,6 +239,8 @@ class Session:
         said = [(one.content,) for one in messages] if said is None else said
         said = [texts for one, texts in zip(messages, said, strict=True) if one.role == "user"]
         remembers = self._remembers(user)
+        if self._goes_on and any((one.kind, one.name) == ("memory", "called") for one in self.episode.events):
+            await self._join()  # an earlier process called tools, and only the memories know which are theirs
         of_memories = self.builder.tools.keys() - self._given.keys()
         path = await self._remembering(messages, said) if remembers else self._tree.path(messages, of_memories)
         self._show(path)
@@ -383,12 +385,15 @@ class Session:
     def _remembers(self, user: str) -> bool:
         return bool(self.builder.memories and user and user == self.episode.task.user)
 
-    async def _remembering(self, messages: Sequence[Message], said: _Texts) -> list[Node]:
-        """The path of a conversation in which memories take part. What they recall and may hear is recorded."""
-        # With the first request that they take part in, they learn of the episode.
+    async def _join(self) -> None:
+        """Let the memories learn of the episode, with the first request that they take part in."""
         async with self._joining:
             if self.builder.task is None:
                 await self.builder.join(self.episode.task, goes_on=self._goes_on)
+
+    async def _remembering(self, messages: Sequence[Message], said: _Texts) -> list[Node]:
+        """The path of a conversation in which memories take part. What they recall and may hear is recorded."""
+        await self._join()
         recalled, conversation = list[Recollection](), conversation_of(messages)
         if conversation not in self._tree.recalled and (texts := next(filter(None, said), ())):
             recalled = await self.builder.recall("\n\n".join(texts), self.now)

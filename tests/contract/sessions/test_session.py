@@ -225,11 +225,12 @@ def test_a_policy_that_only_calls_tools_of_the_memory_has_to_answer_in_the_end()
     assert policy.requests[-1].before is not None, "its tokens go on from those of the answer before"
     answers(session, [user("a"), reply.message, user("b")], user="ada")
     assert [one.role for one in policy.requests[-1].messages].count("tool") == memory.calls
-    answers(session, [user("a"), reply.message, user("b")], user="eve")
-    assert [one.role for one in policy.requests[-1].messages] == ["user", "assistant", "user"], "it is ada's alone"
     answers(session, [user("c")], user="ada", schema={"type": "object"})
     assert not policy.requests[-1].actions
     later = restored(session, policy, memories=[memory])
+    for one in (session, later):
+        answers(one, [user("a"), reply.message, user("b")], user="eve")
+        assert [one.role for one in policy.requests[-1].messages] == ["user", "assistant", "user"], "it is ada's alone"
     answers(later, [user("b")], user="ada")
     assert len(memory.begun) == 1, "also after a restart"
     short, _ = begun(memories=[memory], max_turns=3)
