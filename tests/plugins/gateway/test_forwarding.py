@@ -132,7 +132,7 @@ def with_tokens(body: Body) -> Reply:
         counts = {**chunk({}), "choices": [], "usage": USAGE}
         return chunks(
             {**chunk({"content": "fine"}, **more), "prompt_token_ids": [8, 9], "usage": None},
-            chunk({}, finish_reason="stop"),
+            {**chunk({}, finish_reason="stop"), "usage": USAGE},  # as servers do that count all the time
             counts,
         )
     return completion("fine", **more, top={"prompt_token_ids": [8, 9]})
@@ -150,6 +150,7 @@ def test_token_ids_are_asked_for_where_the_server_gives_them_and_not_shown(upstr
     assert whole == completion("fine", logprobs=None).body
     assert "token_ids" not in streamed
     assert "usage" not in streamed
+    assert '"finish_reason":"stop"' in streamed
     assert streamed.endswith("data: [DONE]\n\n")
     for turn in gateway.episode().turns:
         assert (turn.prompt_ids, turn.token_ids, turn.logprobs) == ((8, 9), (1, 2), (-1.0, -2.0))

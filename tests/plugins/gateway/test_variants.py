@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
-from chat_server import completion
+from chat_server import completion, refusal
 from command_line import Agentfw
 from starlette.testclient import TestClient
 from waiting import until
@@ -311,6 +311,7 @@ def test_a_comparison_is_begun_seen_and_ended_by_command_and_stops_by_itself(
 def test_questions_are_asked_again_with_the_recorded_conversation(tmp_path: Path, agentfw: Agentfw) -> None:
     (tmp_path / "terse.md").write_text("Be terse.")
     answers = [completion(text) for text in ("Green tea, I think.", "At four.", "Green.", "Four.")]
+    answers += [refusal(400, "not that"), completion("Four.")]
     with passing(tmp_path / "runs", *answers, counts=True) as gateway:
         first = body("Which tea?", user="ada")
         CLIENT.post(f"{gateway.session('tea')}/chat/completions", json=first).raise_for_status()
@@ -320,10 +321,12 @@ def test_questions_are_asked_again_with_the_recorded_conversation(tmp_path: Path
         run = gateway.live.folder.path
 
         told = agentfw("serve", "replay", run.name, "--variant", "terse:prompt=terse.md,model=small", "--json")
+        refused = agentfw("serve", "replay", run.name, "--variant", "small:model=small", "--json").json
 
+    assert (refused["failed"], refused["answers"]) == (1, 0), "the next one answers another question"
     assert told.code == 0, told.err
     assert (told.json["sessions"], told.json["answers"], told.json["same"]) == (1, 2, 0)
-    asked = gateway.asked[2:]
+    asked = gateway.asked[2:4]
     assert {one["model"] for one in asked} == {"small"}
     assert asked[0]["messages"] == [{"role": "system", "content": "Be terse."}, *first["messages"]]
     assert asked[1]["messages"][1:] == again["messages"]
