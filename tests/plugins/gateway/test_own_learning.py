@@ -245,6 +245,29 @@ def test_a_better_version_is_tried_on_its_share_of_the_sessions_first(tmp_path: 
     assert versions == {"v0", "v1"}
 
 
+def test_a_new_version_of_a_user_takes_the_place_of_none_that_is_better(tmp_path: Path) -> None:
+    gateway = Gateway(tmp_path)
+
+    async def compared(making: Making, new: str) -> bool:
+        """Whether a version that was taught this may be better than what mia is served, who likes to hear no."""
+        (adapter := tmp_path / new).mkdir()
+        (adapter / "adapter.json").write_text(f'{{"{new}": 1}}')
+        thumbs = [Rating("s", "mia", 1.0, bool(token), "v0", (7,), (token,), True) for token in (0, 1)] * 5
+        look = Look(thumbs, "mia", making.state.own["mia"], adapter=adapter)
+        await making.compare([look])
+        return look.comparison is not None
+
+    async def both() -> list[bool]:
+        live, _ = gateway.opened()
+        async with live:
+            gateway.file.create()
+            make(gateway.file, {1: "mia"}, served=0, taught='{"no": 1}')
+            making = Making(gateway.file, gateway.file.read(), None)
+            return [await compared(making, "yes"), await compared(making, "no")]
+
+    assert asyncio.run(both()) == [False, True], "one that is as good goes on from what everybody is served now"
+
+
 def test_own_versions_are_their_users_alone_and_those_asked_last_stay_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
