@@ -56,6 +56,8 @@ def forget(user: str, run: str | None, shared: str, spec: Path | None, yes: bool
     What this can't reach is listed. A gateway that keeps its record in a folder has to be stopped first. The exit code
     is 1 if something has to be repeated. This cannot be undone.
     """
+    if not user:  # such as of a variable that isn't set
+        raise UsageError("USER is empty", fix="name whom to delete; `agentfw serve sessions delete` is for sessions")
     if bool(shared) != bool(spec) or (shared and run):
         raise UsageError(
             "--sessions and --spec belong together, without --run: what is shared, and the memories beside it",
@@ -220,7 +222,8 @@ def _out_of_memories(user: str, root: Path, given: dict[str, Any], told: Forgott
 
 def _copies(user: str, root: Path) -> list[Path]:
     """Runs, such as trainings, that have sessions of a person."""
-    named = re.compile(rb'"user": ?' + re.escape(json.dumps(user).encode()))
+    forms = (re.escape(json.dumps(user, ensure_ascii=ascii).encode()) for ascii in (False, True))
+    named = re.compile(rb'"user": ?(?:' + b"|".join(forms) + rb")")
 
     def names_them(file: Path) -> bool:
         with file.open("rb") as lines:

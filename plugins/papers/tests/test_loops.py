@@ -151,6 +151,8 @@ def test_nothing_is_forgotten_of_data_elsewhere_or_in_a_broken_loop(tmp_path: Pa
     with pytest.raises(UsageError, match="memory skillgraph has its data in"):
         forget(tmp_path / "loop", "train 1", Host.load())
     next((tmp_path / "loop/cells/P0-1/exam").glob("*/summary.json")).unlink()
+    with pytest.raises(UsageError, match="no user is named"):
+        forget(tmp_path / "loop", "", Host.load())
     with pytest.raises(UsageError, match="is not complete"):
         forget(tmp_path / "loop", "train 1", Host.load())
 

@@ -22,14 +22,15 @@ from agentfw_rewardmodels import PreferenceModel, PreferenceSettings
 
 from .conftest import CLIENT, Served, served
 
-SAYS = {"ada": "My cat is called Zorro.", "bob": "My cat is called Felix."}
+ADA = "adä"  # which JSON writes in two ways
+SAYS = {ADA: "My cat is called Zorro.", "bob": "My cat is called Felix."}
 
 
 def spec(folder: Path) -> Path:
     lines = ['environment = "sessions"', 'policy = { name = "scripted", settings = { replies = ["Noted."] } }']
     lines += ["[[memories]]", 'name = "skillgraph"', "[memories.settings]"]
     lines += [f"path = {json.dumps(str(folder / 'memory.db'))}", 'embedder = "hash"']
-    lines += ["[[hooks]]", 'name = "budget"', "[hooks.settings.users.ada]", "tokens = 1000000"]
+    lines += ["[[hooks]]", 'name = "budget"', f'[hooks.settings.users."{ADA}"]', "tokens = 1000000"]
     (folder / "gateway.toml").write_text("\n".join(lines))
     return folder / "gateway.toml"
 
@@ -67,22 +68,22 @@ def test_a_person_is_deleted_from_record_memory_and_versions_and_copies_are_told
 ) -> None:
     runs, file = tmp_path / "runs", spec(tmp_path)
     with served(runs, spec=file) as gateway:
-        talk(gateway, "ada", "s1")
+        talk(gateway, ADA, "s1")
         talk(gateway, "bob", "s2")
-        talk(gateway, "ada", "s3")
+        talk(gateway, ADA, "s3")
         gateway.ask("last", "Hello.", user="eve").raise_for_status()
-        assert gateway.remembered("ada")
+        assert gateway.remembered(ADA)
         folder, first = gateway.live.folder.path, gateway.episode("s1").id
         gateway.post("/s/s1/end").raise_for_status()
-        refused = agentfw("serve", "forget", "ada", "--runs", str(runs), "--yes")
+        refused = agentfw("serve", "forget", ADA, "--runs", str(runs), "--yes")
         gateway.stop(keeps_sessions=True)
-    annotate(folder, Target("", first, 0, "ada"), "correction", "The cat is Zorro.")
+    annotate(folder, Target("", first, 0, ADA), "correction", "The cat is Zorro.")
     spans(folder, "s1")
     (folder / "learning" / "training").mkdir(parents=True)
     for name in ("turns.jsonl.torn", "report.html", "learning/training/x", "../.index.sqlite-wal"):
         (folder / name).write_text("what Zorro")
     adapter = learned(versions := VersionFile(folder), ["s3"])
-    KeyFile(runs / "keys.json").add("laptop", user="ada")
+    KeyFile(runs / "keys.json").add("laptop", user=ADA)
     (unnamed := adapter.parents[1] / "2").mkdir()  # as a kill leaves it, of a version that is withdrawn
     copy = agentfw("run", "guessing", "--policy", "hashing", "--episodes", "1", "--runs", str(runs), "--json").json
     turns = (folder / "turns.jsonl").read_text()
@@ -90,32 +91,34 @@ def test_a_person_is_deleted_from_record_memory_and_versions_and_copies_are_told
     (Path(copy["folder"]) / "rollouts").mkdir()
     (Path(copy["folder"]) / "rollouts" / "episodes.jsonl").write_text(turns)
 
-    unsure = agentfw("serve", "forget", "ada", "--runs", str(runs))
+    unsure = agentfw("serve", "forget", ADA, "--runs", str(runs))
+    nobody = agentfw("serve", "forget", "", "--runs", str(runs), "--yes")
     agentfw("serve", "forget", "eve", "--runs", str(runs), "--run", folder.name, "--yes")
     (in_the_way := folder / "episodes.jsonl.part").mkdir()
-    broken_off = agentfw("serve", "forget", "ada", "--runs", str(runs), "--run", folder.name, "--yes", "--json")
+    broken_off = agentfw("serve", "forget", ADA, "--runs", str(runs), "--run", folder.name, "--yes", "--json")
     in_the_way.rmdir()
-    done = agentfw("serve", "forget", "ada", "--runs", str(runs), "--run", folder.name, "--yes", "--json")
+    done = agentfw("serve", "forget", ADA, "--runs", str(runs), "--run", folder.name, "--yes", "--json")
 
     assert (refused.code, "in use" in refused.err) == (1, True)
     assert (unsure.code, "--yes" in unsure.err) == (2, True)
+    assert (nobody.code, "is empty" in nobody.err) == (2, True)
     assert (broken_off.code, broken_off.json["withdrawn"]) == (1, ["v1"])
     assert "can't write" in broken_off.json["undone"][0]
     assert (done.code, done.json["sessions"]) == (0, 2), "it goes on where it was broken off"
-    kept = ("backups", "in sums without their name", "serve keys revoke laptop", "without hook.budget.users.ada")
+    kept = ("backups", "in sums without their name", "serve keys revoke laptop", "without hook.budget.users.adä")
     assert any(copy["folder"] in each for each in done.json["left"])
     assert all(any(words in each for each in done.json["left"]) for words in kept)
     assert [path for path in holding(tmp_path, "Zorro") if copy["folder"] not in str(path)] == []
     assert [one for one in (adapter, unnamed) if one.exists()] == []
-    assert [word for word in (b'"ada"', b'"s3"') if word in versions.path.read_bytes()] == []
+    assert [word for word in (ADA.encode(), b"ad\\u00e4", b'"s3"') if word in versions.path.read_bytes()] == []
     assert versions.read().removals, "a trainer that had begun before still sees that something was taken out"
     with served(runs, resume=folder.name) as gateway:
-        assert gateway.remembered("ada") == []
+        assert gateway.remembered(ADA) == []
         assert gateway.remembered("bob"), "others keep theirs"
         talk(gateway, "bob", "s2")
-        talk(gateway, "ada", "s4")
+        talk(gateway, ADA, "s4")
         assert gateway.episode("s4").task.index == 4, "a number is given once"
-        assert gateway.remembered("ada"), "who comes back is remembered again"
+        assert gateway.remembered(ADA), "who comes back is remembered again"
 
 
 @pytest.fixture
@@ -128,7 +131,7 @@ def shared_versions(anywhere: str, tmp_path: Path) -> Iterator[VersionFile]:
 
 def test_a_model_that_knows_nobody_else_is_told_and_the_rest_is_forgotten(agentfw: Agentfw, tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="fitting needs torch")
-    likes = [{"user": user, "item": item, "value": 1} for user in ("ada", "bob") for item in ("tea", "cake")]
+    likes = [{"user": user, "item": item, "value": 1} for user in (ADA, "bob") for item in ("tea", "cake")]
     kinds = {"tea": "tea", "cake": "cake"}
     fitted = PreferenceModel.fit(likes, items=kinds, settings=PreferenceSettings(dimensions=2, epochs=1))
     fitted.without("bob").save(tmp_path / "model")
@@ -136,9 +139,9 @@ def test_a_model_that_knows_nobody_else_is_told_and_the_rest_is_forgotten(agentf
     reward = f'[[rewards]]\nname = "preference"\nsettings = {{ model = {json.dumps(str(tmp_path / "model"))} }}\n'
     file.write_text(f"{file.read_text()}\n{reward}")
     with served(runs, spec=file) as gateway:
-        talk(gateway, "ada", "s1")
+        talk(gateway, ADA, "s1")
 
-    told = agentfw("serve", "forget", "ada", "--runs", str(runs), "--yes", "--json")
+    told = agentfw("serve", "forget", ADA, "--runs", str(runs), "--yes", "--json")
 
     assert (told.code, told.json["sessions"], any(told.json["memories"].values())) == (1, 1, True)
     assert told.json["undone"] == ["reward preference: no like would be left; delete the model instead"]
@@ -149,9 +152,9 @@ def test_a_person_is_deleted_from_what_gateways_share(
 ) -> None:
     file, limits = spec(tmp_path), Limits(shared=anywhere)
     with served(tmp_path / "a", limits, spec=file) as a, served(tmp_path / "b", limits, spec=file) as b:
-        talk(a, "ada", "s1")
+        talk(a, ADA, "s1")
         talk(b, "bob", "s2")
-        assert b.remembered("ada")
+        assert b.remembered(ADA)
     made = tmp_path / "made"
     made.mkdir()
     (made / "weights").write_text("what they taught")
@@ -165,11 +168,11 @@ def test_a_person_is_deleted_from_what_gateways_share(
     spans(b.live.folder.path, "s1")
 
     ledger, used = Ledger(anywhere), Usage(prompt=1, cached=0, sampled=1)
-    for user, session in (("ada", "s1"), ("", "s1"), ("ada", "s3"), ("", ""), ("bob", "s2")):
+    for user, session in ((ADA, "s1"), ("", "s1"), (ADA, "s3"), ("", ""), ("bob", "s2")):
         ledger.add(Account(user, user, session), "p", used, counted=True)
 
-    alone = agentfw("serve", "forget", "ada", "--sessions", anywhere, "--yes")
-    forget = ("serve", "forget", "ada", "--sessions", anywhere, "--spec", str(file), "--runs", str(tmp_path / "b"))
+    alone = agentfw("serve", "forget", ADA, "--sessions", anywhere, "--yes")
+    forget = ("serve", "forget", ADA, "--sessions", anywhere, "--spec", str(file), "--runs", str(tmp_path / "b"))
     forget += ("--yes", "--json")
     answering = SessionStore(anywhere)
     assert answering.take("s1")
@@ -182,14 +185,14 @@ def test_a_person_is_deleted_from_what_gateways_share(
     assert done.code == 0, done.err
     assert (done.json["sessions"], early.json["withdrawn"]) == (1, ["v1"])
     assert shared_versions.read().served == 0
-    assert "'ada'" not in str(shared_versions.read())
+    assert ADA not in str(shared_versions.read())
     assert holding(tmp_path / "b", "Zorro") == []
     shutil.rmtree(shared_versions.folder / "versions", ignore_errors=True)
     assert not shared_versions.fetch(version).exists(), "nor does the database have what they taught"
     spent = [{row.name: row.requests for row in ledger.report(by)} for by in ("user", "key", "session")]
     assert spent == [{"": 4, "bob": 1}, {"": 4, "bob": 1}, {"": 4, "s2": 1}], "the sums stay, also of what was nobody's"
     with served(tmp_path / "c", limits, spec=file) as c:
-        assert c.remembered("ada") == []
+        assert c.remembered(ADA) == []
         assert c.remembered("bob")
         assert CLIENT.get(f"{c.url}/s/s2").status_code == 200
         assert CLIENT.get(f"{c.url}/s/s1").status_code == 404

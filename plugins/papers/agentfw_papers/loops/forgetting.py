@@ -55,6 +55,8 @@ class Receipt:
 def forget(folder: Path, user: str, host: Host) -> Receipt:
     """Delete all data of a user from a loop, and compute its tables again."""
     file = folder / "loop.json"
+    if not user:
+        raise UsageError("no user is named", fix="name whom to delete")
     if not file.exists():
         raise UsageError(f"{folder} is not the folder of a loop", fix="pass the --folder of agentfw loop")
     runs = [RunFolder.open(path.parent) for path in sorted(folder.glob("cells/*/*/*/run.json"))]
