@@ -26,6 +26,7 @@ from agentfw.printing.out import Out, counted
 from agentfw.runs import LiveRun, drop_records, find_run, list_runs, read_journal
 
 from ..command_options import confirm, gateway_options, show, yes_option
+from ..hooks.ledger import FILE, Ledger
 from .learning import versions_at
 from .learning.version_file import Removal, VersionFile
 from .operator_commands import keys_at
@@ -151,7 +152,8 @@ def _out_of_database(user: str, shared: str, folder: Path, runs: Path, told: For
             told.undone.append(f"{counted(in_use, 'session')} being answered; run the same command again later")
         else:
             _unname(user, versions)
-    told.left.append("spans of their sessions that programs sent to gateways of another directory of runs")
+    Ledger(runs / FILE).forget(user)  # what the model took that writes down what they said
+    told.left.append("spans of their sessions, and sums of what they spent, in other directories of runs of gateways")
     if told.withdrawn:
         told.left.append("copies of these versions at gateways that are stopped: each deletes its own when it starts")
 
@@ -213,6 +215,8 @@ def _out_of_memories(user: str, root: Path, given: dict[str, Any], told: Forgott
 
     asyncio.run(forgotten())
     ledger_of(live).forget(user)
+    trackers = zip(live.assembly.spec.trackers, live.assembly.trackers, strict=True)
+    told.left += [f"what the tracker {choice.name} was told" for choice, one in trackers if one.overrides("trace")]
     told.left += [
         f"their limits in {given.get('resume') or given['spec']}: start gateways without hook.{hook.name}.users.{user}"
         for hook in live.assembly.spec.hooks

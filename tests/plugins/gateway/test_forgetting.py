@@ -30,6 +30,11 @@ def spec(folder: Path) -> Path:
     lines = ['environment = "sessions"', 'policy = { name = "scripted", settings = { replies = ["Noted."] } }']
     lines += ["[[memories]]", 'name = "skillgraph"', "[memories.settings]"]
     lines += [f"path = {json.dumps(str(folder / 'memory.db'))}", 'embedder = "hash"']
+    lines += ["[[trackers]]", 'name = "mirror"', f"settings.address = {json.dumps((folder / 'mirror').as_uri())}"]
+    (folder / "told.py").write_text(
+        "from agentfw import Tracker\nclass Told(Tracker):\n    def trace(self, operation): pass\n"
+    )
+    lines += ["[[trackers]]", f"name = {json.dumps(str(folder / 'told.py'))}"]
     lines += ["[[hooks]]", 'name = "budget"', f'[hooks.settings.users."{ADA}"]', "tokens = 1000000"]
     (folder / "gateway.toml").write_text("\n".join(lines))
     return folder / "gateway.toml"
@@ -105,7 +110,13 @@ def test_a_person_is_deleted_from_record_memory_and_versions_and_copies_are_told
     assert (broken_off.code, broken_off.json["withdrawn"]) == (1, ["v1"])
     assert "can't write" in broken_off.json["undone"][0]
     assert (done.code, done.json["sessions"]) == (0, 2), "it goes on where it was broken off"
-    kept = ("backups", "in sums without their name", "serve keys revoke laptop", "without hook.budget.users.adä")
+    kept = (
+        "backups",
+        "in sums without their name",
+        "what the tracker",
+        "keys revoke laptop",
+        "without hook.budget.users.adä",
+    )
     assert any(copy["folder"] in each for each in done.json["left"])
     assert all(any(words in each for each in done.json["left"]) for words in kept)
     assert [path for path in holding(tmp_path, "Zorro") if copy["folder"] not in str(path)] == []
@@ -168,6 +179,7 @@ def test_a_person_is_deleted_from_what_gateways_share(
     spans(b.live.folder.path, "s1")
 
     ledger, used = Ledger(anywhere), Usage(prompt=1, cached=0, sampled=1)
+    Ledger(tmp_path / "b" / "usage.db").add(Account(ADA), "writer", used, counted=True)
     for user, session in ((ADA, "s1"), ("", "s1"), (ADA, "s3"), ("", ""), ("bob", "s2")):
         ledger.add(Account(user, user, session), "p", used, counted=True)
 
@@ -189,6 +201,7 @@ def test_a_person_is_deleted_from_what_gateways_share(
     assert holding(tmp_path / "b", "Zorro") == []
     shutil.rmtree(shared_versions.folder / "versions", ignore_errors=True)
     assert not shared_versions.fetch(version).exists(), "nor does the database have what they taught"
+    assert [row.name for row in Ledger(tmp_path / "b" / "usage.db").report("user")] == [""]
     spent = [{row.name: row.requests for row in ledger.report(by)} for by in ("user", "key", "session")]
     assert spent == [{"": 4, "bob": 1}, {"": 4, "bob": 1}, {"": 4, "s2": 1}], "the sums stay, also of what was nobody's"
     with served(tmp_path / "c", limits, spec=file) as c:
