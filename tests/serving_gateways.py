@@ -101,11 +101,11 @@ class Gateway:
         """Whether the memory has heard all that users have said."""
         return not any(self.request("GET", f"/memory?user={of}").json()["waiting"] for of in users)
 
-    def waiting(self) -> float:
-        """Number of requests that wait for a place, as /metrics says."""
-        text = self.request("GET", "/metrics").text
-        [line] = [line for line in text.splitlines() if line.startswith("agentfw_requests_waiting")]
-        return float(line.split()[1])
+    def figure(self, name: str) -> float:
+        """A figure without labels, as /metrics says."""
+        lines = self.request("GET", "/metrics").text.splitlines()
+        [value] = [line.split()[1] for line in lines if line.startswith(f"agentfw_{name} ")]
+        return float(value)
 
     def kept(self, session: str) -> Episode:
         """A session as it is on disk."""

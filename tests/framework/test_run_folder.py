@@ -19,6 +19,8 @@ from agentfw.errors import RunFolderError, StorageError, UnknownNameError
 from agentfw.runs.records.folder import FORMAT, RunFolder, find_run, list_runs
 from agentfw.runs.records.package import changed_origins, digest_of_files, lock_of, origin_of, place_of
 
+fcntl = pytest.importorskip("fcntl", reason="Windows locks in another way")
+
 ABOUT: dict[str, Any] = {
     "headline": "error",
     "episodes": 4,
@@ -129,6 +131,9 @@ def test_a_list_passes_over_what_is_no_run_and_has_the_newest_first(tmp_path: Pa
     first.lock()
     assert [folder.state for folder in list_runs(tmp_path)] == ["interrupted", "running", "interrupted"]
     first.unlock()
+    with (first.path / "lock").open() as looks:
+        fcntl.flock(looks, fcntl.LOCK_SH)  # as another process does that asks for its state at this moment
+        assert first.state == "interrupted"
     assert list(list_runs(tmp_path / "missing")) == []
 
 

@@ -25,7 +25,7 @@ from weakref import WeakSet
 from ..boundary.crossing import MemoryThread
 from ..boundary.settings_input import operational_keys
 from ..episode import Episode, Task
-from ..errors import EndpointError, RunFolderError, StorageError, UnknownNameError, UsageError
+from ..errors import AgentfwError, EndpointError, RunFolderError, StorageError, UnknownNameError, UsageError
 from ..host import Host
 from ..memory import Memory, Remembered
 from ..seeds import Seeds
@@ -430,11 +430,19 @@ class LiveRun:
                     await self._play.episodes.commit(episode.to_record())
                 self._play.leave_out([episode.id], "answer", EndpointError(episode.failed_requests[-1]))
                 return 0.0
-            await self._play.take(episode)
-            reward = self._play.scored[episode.id].reward
-            await self._learn(episode, reward)
-            del self._play.scored[episode.id]
-        return reward
+            problem: AgentfwError | None = None
+            try:
+                await self._play.take(episode)
+            except StorageError:
+                raise
+            except AgentfwError as error:  # of one reward model, which is no reason to serve nobody
+                problem = error
+            if (scored := self._play.scored.pop(episode.id, None)) is None:
+                why = problem or self._play.failures[episode.id]["reason"]
+                logger.warning("the session %s was not scored: %s", episode.task.query, why)
+                return 0.0
+            await self._learn(episode, scored.reward)
+        return scored.reward
 
     async def _learn(self, episode: Episode, reward: float) -> None:
         """Learn from a session whose user is known, and said what they think of it or what to remember."""
@@ -446,7 +454,12 @@ class LiveRun:
             return
         await self.hearing.finish(task.user)
         for memory in self.assembly.memories:
-            await memory.learn(episode, reward)
+            try:
+                await memory.learn(episode, reward)
+            except StorageError:
+                raise
+            except AgentfwError as error:
+                logger.warning("the session %s was not learned: %s", task.query, error)
 
     async def _recover(self, records: Records) -> None:
         left = await asyncio.to_thread(_Left, records, self.hearing, learns=bool(self.assembly.memories))

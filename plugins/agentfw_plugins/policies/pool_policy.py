@@ -322,13 +322,15 @@ class PoolPolicy(Policy):
             self._restarts += 1
             try:
                 await self._require_room(1)
-                return await self._begin(replica)
+                await self._begin(replica)
+                break
             except AgentfwError as error:
                 replica.reason = error
                 await replica.end(kill=True)
-        if len(self._balancer.rotation) < self.settings.least_replicas:
-            self._balancer.fail(self._too_few([replica.reason]))
-        return None
+        # Another one that comes back may be enough.
+        is_last = all(task.done() for task in self._recovering - {asyncio.current_task()})
+        if is_last and len(self._balancer.rotation) < self.settings.least_replicas:
+            self._balancer.fail(self._too_few([one.reason for one in self._replicas]))
 
     async def _watch(self) -> None:
         while True:

@@ -93,7 +93,8 @@ def test_a_damaged_version_is_named_and_the_training_goes_on_from_the_one_before
 
 @pytest.mark.parametrize("content", [b'{"update": 3', None])
 def test_a_damaged_state_is_named_and_can_be_gone_back_behind(agentfw: Agentfw, content: bytes | None) -> None:
-    run = run_of(agentfw, *TRAINING)
+    run = run_of(agentfw, *TRAINING, "--set", "keep=3")
+    expected = (run / "updates.jsonl").read_text()
     (run / "state.json").unlink()
     if content is not None:
         (run / "state.json").write_bytes(content)
@@ -103,7 +104,15 @@ def test_a_damaged_state_is_named_and_can_be_gone_back_behind(agentfw: Agentfw, 
     assert "state.json" in refused.err
     assert "--from-update 3" in refused.err
     assert agentfw("runs", "show", str(run), "--json").json["done"] == 3, "as far as it can be read"
-    assert agentfw("runs", "resume", str(run), "--from-update", "3").code == 0
+    hindrance = run / "set_aside" / "00001" / "learner"
+    hindrance.parent.mkdir(parents=True)
+    hindrance.touch()
+    again = ("runs", "resume", str(run), "--from-update", "1")
+    assert "can't rewind" in agentfw(*again).told(1), "half of it was done"
+    hindrance.unlink()
+    assert agentfw(*again).code == 0
+    assert _results((run / "updates.jsonl").read_text())[:3] == _results(expected)
+    assert {path.name for path in run.glob("set_aside/*/rollouts/*")} == {"00003"}, "other weights played it"
 
 
 def test_a_run_with_links_is_not_written_to(agentfw: Agentfw, quick: tuple[str, ...], tmp_path: Path) -> None:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,8 +40,10 @@ def killed_in_a_stream(gateway: Gateway, messages: list[Message]) -> None:
     with CLIENT.stream("POST", f"{gateway.url}/s/tea/v1/chat/completions", json=body) as answer:
         lines = answer.iter_lines()
         until(lambda: "Heard: " in next(lines))
-        until(lambda: list((gateway.folder / "streams").glob("*")))
+        [file] = until(lambda: list((gateway.folder / "streams").glob("*")))
         gateway.stop()
+    with file.open("ab") as stream:  # killed in the middle of a character
+        stream.write("é".encode()[:1])
 
 
 def test_two_kills_in_the_middle_of_a_stream(killable: Start, tmp_path: Path) -> None:
@@ -149,6 +153,26 @@ def test_what_broke_off_at_one_gateway_is_known_to_the_other(gateway: Start, tmp
     assert cut.data["text"] == "Heard: "
 
 
+def test_an_answer_that_was_given_is_recorded_although_its_client_leaves_meanwhile(
+    gateway: Start, tmp_path: Path
+) -> None:
+    shared, go = tmp_path / "sessions.db", tmp_path / "go"
+    running = gateway(limits={"shared": str(shared)})
+    with closing(sqlite3.connect(shared, isolation_level=None)) as busy:
+        with listening(running, "tea", f"hold={go}") as pieces:
+            hear(pieces, "Heard: ")
+            busy.execute("BEGIN IMMEDIATE")
+            go.touch()
+            hear(pieces, "sample")
+            until(lambda: running.figure("answers_in_progress") == 0)
+        time.sleep(0.1)
+        busy.execute("ROLLBACK")
+    said(running.ask("tea", "still there?"))
+
+    assert len(shared_session(str(shared), "tea").turns) == 2
+    assert 'end="hung_up"' not in running.request("GET", "/metrics").text
+
+
 def test_places_are_given_back_by_who_ends_breaks_hangs_up_or_waits_in_vain(gateway: Start, tmp_path: Path) -> None:
     """Two places. After all kinds of ends, two answers are given at once, and a third one waits."""
     running = gateway(limits={"concurrency": 2, "queue": 3, "queue_timeout": 0.3})
@@ -165,7 +189,7 @@ def test_places_are_given_back_by_who_ends_breaks_hangs_up_or_waits_in_vain(gate
         assert 1 <= int(late.headers["retry-after"]) <= 60
         with pytest.raises(httpx.ReadTimeout):  # hangs up while it waits
             CLIENT.post(f"{running.url}/s/gone/v1/chat/completions", json=_body("hello"), timeout=0.1)
-        until(lambda: running.waiting() == 0)
+        until(lambda: running.figure("requests_waiting") == 0)
     until(lambda: cut_off(running, "a") and cut_off(running, "b"))
 
     with listening(running, "c", f"hold={held}") as c, listening(running, "d", f"hold={held}") as d:
@@ -176,7 +200,7 @@ def test_places_are_given_back_by_who_ends_breaks_hangs_up_or_waits_in_vain(gate
         hear(c, "sample")
         hear(d, "sample")
     assert running.ask("third", "hello").status_code == 200
-    assert running.waiting() == 0
+    assert running.figure("requests_waiting") == 0
 
 
 def test_whose_turn_comes_at_the_moment_they_hang_up_leaves_the_place_to_the_next(places: Places) -> None:

@@ -26,9 +26,7 @@ def gateways(gateway: Start, shared: str) -> list[Gateway]:
 
 def is_answering(gateway: Gateway, at_least: int = 1) -> bool:
     """Whether a gateway has asked the policy something that isn't answered yet."""
-    text = gateway.request("GET", "/metrics").text
-    [line] = [line for line in text.splitlines() if line.startswith("agentfw_answers_in_progress ")]
-    return float(line.split()[1]) >= at_least
+    return gateway.figure("answers_in_progress") >= at_least
 
 
 def waits(gateway: Gateway) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 from command_line import Agentfw
-from serving_gateways import killed_now
+from serving_gateways import TOKENS, killed_now
 from waiting import until
 
 from agentfw.runs import read_sessions
@@ -150,6 +150,48 @@ def test_a_conversation_without_a_name_goes_on_where_its_last_answer_was_given_a
 
     assert len({*names}) == 1
     assert alike not in names
+
+
+BROKEN = {
+    "judge": """
+from agentfw import RewardModel
+
+class Judge(RewardModel):
+    async def score(self, episodes):
+        if episodes[0].task.query == "tea":
+            raise ValueError("nobody can judge this")
+        return []
+""",
+    "pupil": """
+from agentfw import Memory
+
+class Pupil(Memory):
+    async def recall(self, query):
+        return []
+
+    async def learn(self, episode, reward):
+        raise ValueError("nobody can learn this")
+""",
+}
+
+
+def test_a_reward_model_or_a_memory_that_fails_at_the_end_of_a_session_stops_no_gateway(
+    serve: Serve, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name, code in BROKEN.items():
+        (tmp_path / f"{name}.py").write_text(code, encoding="utf-8")
+    judge, pupil = (str(tmp_path / f"{name}.py") for name in BROKEN)
+    gateway = serve(policy=str(TOKENS), rewards=[judge], memories=[pupil])
+    for name in ("tea", "cake"):
+        ask(gateway.session(name), body("hello", model="agentfw", user="ada"))
+        gateway.post(f"/s/{name}/feedback", {"value": 1, "user": "ada"}).raise_for_status()
+        gateway.post(f"/s/{name}/end", {"user": "ada"}).raise_for_status()
+    again = serve(resume=str(killed_now(gateway, tmp_path / "copied")))
+
+    assert [one.ask("after", "hello").status_code for one in (gateway, again)] == [200, 200]
+    assert "the session tea was not scored: " in caplog.text
+    assert "nobody can judge this" in caplog.text
+    assert caplog.text.count("the session cake was not learned: ") == 2, "it is tried again at the next start"
 
 
 def left_alone(gateway: Served, name: str) -> None:

@@ -9,6 +9,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,9 @@ def test_any_gateway_goes_on_with_a_session(two: tuple[Served, Served], anywhere
     older = CLIENT.get(f"{b.url}/sessions", params={"user": "ada", "before": listed[1]["number"]}).json()
     assert older == {"sessions": [], "more": False}
     assert len(CLIENT.get(f"{b.url}/s/tea", params={"user": "ada"}).json()["turns"]) == 3
+    wrong = ["tea%00", "tea~%00", "tea~9999999999", "tea~x"]
+    assert {b.request("GET", f"/s/{name}").status_code for name in wrong} == {404}
+    assert [one.status_code for one in (b.post("/s/tea%00/end"), b.ask("tea%00", "one"))] == [404, 400]
     said(b.ask("cake", "one", user="ben"))
 
     def shown() -> list[str]:
@@ -121,6 +125,9 @@ def test_a_conversation_without_a_name_is_found_by_its_last_answer(two: tuple[Se
     a.post(f"/s/{name}/end", {"user": user}).raise_for_status()
     after_its_end = b.ask("", "one", said(first), "two", said(second), "three", said(third), "four", user=user)
 
+    with ThreadPoolExecutor(8) as threads:  # a model that is asked the same answers the same
+        at_once = {*threads.map(lambda number: two[number % 2].ask("", "hello").status_code, range(24))}
+    assert at_once == {200}
     answers = (first, second, third, alike, stranger, after_its_end)
     are_its = [answer.headers["x-agentfw-session"] == name for answer in answers]
     assert are_its == [True] * 3 + [False] * 3

@@ -20,7 +20,7 @@ from agentfw_plugins.policies.pool_policy import Balancer, PoolPolicy, PoolSetti
 
 # A policy that does what the message says, once for all replicas where it says "once".
 FRAGILE = """
-import asyncio, os
+import asyncio, os, time
 from pathlib import Path
 from agentfw import Component, Generation, Policy, Settings, hookimpl
 from agentfw.errors import RequestRefusedError, SettingsError
@@ -42,6 +42,8 @@ class FragilePolicy(Policy):
             except FileExistsError:
                 number += 1
         self.number = number
+        while (self.folder / f"waits {number}").exists():
+            time.sleep(0.01)
 
     async def generate(self, request):
         said = request.messages[-1].content
@@ -65,7 +67,8 @@ class FragilePolicy(Policy):
             file.write(f"{self.number} {version}\\n")
 
     async def logprobs(self, prompt_ids, token_ids):
-        if (self.folder / "broken").exists() and self.number == 0:
+        if (self.folder / f"broken {self.number}").exists():
+            (self.folder / f"broken {self.number}").unlink()
             raise OSError("the weights are torn")
         wrong = (self.folder / "other weights").exists() and self.number >= 2
         return [-1.0 - wrong for _ in token_ids]
@@ -176,6 +179,21 @@ async def test_a_request_that_kills_every_replica_ends_with_an_error(host: Host,
 
 
 @asynchronous
+async def test_a_request_waits_for_the_replica_that_comes_back_while_another_one_is_lost_for_good(
+    host: Host, tmp_path: Path
+) -> None:
+    for file in ("broken 2", "waits 3"):
+        (tmp_path / file).touch()
+    async with opened(host, **fragile(tmp_path, restarts=1)) as pool:
+        asked = [asyncio.create_task(pool.generate(ask(f"die {number} once", number))) for number in range(2)]
+        await until(lambda: not (tmp_path / "broken 2").exists())
+        await asyncio.wait(asked, timeout=0.5)
+        (tmp_path / "waits 3").unlink()
+
+        assert [(await one).text for one in asked] == ["die 0 once by 3", "die 1 once by 3"]
+
+
+@asynchronous
 async def test_a_pool_that_cannot_start_says_what_its_replicas_said(host: Host, tmp_path: Path) -> None:
     async with opened(host, **fragile(tmp_path, replicas=1, fails_to_start=True)) as pool:
         with pytest.raises(SettingsError, match="the weights are missing") as caught:
@@ -186,7 +204,7 @@ async def test_a_pool_that_cannot_start_says_what_its_replicas_said(host: Host, 
 @pytest.mark.parametrize("least", [1, 2])
 @asynchronous
 async def test_a_replica_that_cannot_load_its_model_gets_no_request(host: Host, tmp_path: Path, least: int) -> None:
-    (tmp_path / "broken").touch()
+    (tmp_path / "broken 0").touch()
 
     async with opened(host, **fragile(tmp_path, least_replicas=least)) as pool:
         if least == 2:

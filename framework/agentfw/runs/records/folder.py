@@ -355,7 +355,7 @@ class RunFolder:
         except OSError:
             return ended
         try:
-            _lock(handle)
+            _lock(handle, looks=True)
         except OSError:
             return "running"
         finally:
@@ -413,7 +413,8 @@ def find_run(root: Path, name: str) -> RunFolder:
     raise UnknownNameError("run", name, known, fix=f"see: agentfw runs list (below {root})")
 
 
-def _lock(handle: int) -> None:
+def _lock(handle: int, *, looks: bool = False) -> None:
+    """Lock a run. Any number of processes may look at it at once, where nobody works on it."""
     try:
         import fcntl
     except ImportError:  # Windows has no flock; msvcrt locks the first byte instead
@@ -421,4 +422,4 @@ def _lock(handle: int) -> None:
 
         msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
     else:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, (fcntl.LOCK_SH if looks else fcntl.LOCK_EX) | fcntl.LOCK_NB)

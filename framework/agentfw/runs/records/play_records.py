@@ -285,17 +285,18 @@ def rewind(run: Path, number: int) -> None:
         )
     with storing(f"rewind {run}"):
         state = State.read_kept(run, number)
-        later = [run / name for name in ("summary.json", "state.json", "updates.jsonl")]
+        replaced = [run / name for name in ("state.json", "updates.jsonl")]  # which stay until then, in case of a kill
+        later = [run / "summary.json"]
         # What the next update learns from was played by this version.
         for place, last in (("rollouts", number + 1), ("evaluations", number), ("learner", number), ("states", number)):
             found = (run / place).glob("*")
             later += [path for path in found if path.stem.isdigit() and int(path.stem) > last]
         lines = (run / "updates.jsonl").read_bytes().splitlines(keepends=True)[:number]
         aside = run / "set_aside" / f"{len(list(run.glob('set_aside/*'))):05d}"
-        for path in later:
+        for path in (*replaced, *later):
             if path.exists():
                 target = aside / path.relative_to(run)
                 target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                shutil.move(path, target)
+                (shutil.copy2 if path in replaced else shutil.move)(path, target)
         write_whole(run / "updates.jsonl", b"".join(lines))
         state.write(run)

@@ -88,6 +88,11 @@ ANSWERS = sa.Table(
     sa.Column("digest", sa.String(200), primary_key=True),
     sa.Column("first", sa.String(300), nullable=False),
 )
+ANSWERED = sa.text(
+    "INSERT INTO agentfw_session_answer (digest, first) VALUES (:digest, :first) "
+    "ON CONFLICT (digest) DO UPDATE SET first = excluded.first"
+)
+"""Two sessions may have the same conversation, even at one moment. The newest goes on with it."""
 KEYS = sa.Table(
     "agentfw_key",
     _tables,

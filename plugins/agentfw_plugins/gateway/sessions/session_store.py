@@ -37,7 +37,7 @@ with needing("shared sessions", "replicas"):
     from sqlalchemy.exc import IntegrityError
 
 from ..learning.ratings import MOST
-from .session_database import ANSWERS, GATEWAYS, LEARNING, NEWS, SESSIONS, SessionDatabase
+from .session_database import ANSWERED, ANSWERS, GATEWAYS, LEARNING, NEWS, SESSIONS, SessionDatabase
 
 LEASE = 5.0
 """Seconds after which a gateway is dead that no longer says that it is alive."""
@@ -167,12 +167,12 @@ class SessionStore:
         user: str,
         first: str,
         finish: str = "",
-        answers: Sequence[str] = (),
+        answer: str = "",
         gives_back: bool = False,
     ) -> None:
         """Commit a piece of news of a session that this gateway has. It becomes number `version` + 1.
 
-        `answers` are digests of conversations that go on in the session whose name begins with `first`. Unless it
+        `answer` is the digest of a conversation that goes on in the session whose name begins with `first`. Unless it
         `gives_back` the session, this gateway has it from then on.
         """
         kinds, record = {tuple(event[1:3]) for event in record.get("events", ())}, struck(dict(record))
@@ -194,9 +194,8 @@ class SessionStore:
                     fix="ask again",
                 )
             connection.execute(insert(NEWS).values(session=number, version=version + 1, record=record))
-            for digest in answers:
-                connection.execute(ANSWERS.delete().where(ANSWERS.c.digest == digest))
-                connection.execute(insert(ANSWERS).values(digest=digest, first=first))
+            if answer:
+                connection.execute(ANSWERED, {"digest": answer, "first": first})
 
     def give_back(self, number: int) -> None:
         mine = (SESSIONS.c.number == number) & (SESSIONS.c.holder == self.holder)

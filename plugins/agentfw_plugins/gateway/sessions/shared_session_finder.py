@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import shutil
 import socket
 import tempfile
@@ -31,7 +32,7 @@ from ...view.index import Index
 from ..handling import Caller
 from ..reading import PAGE, Reading, listed
 from .session_database import SESSIONS, SharedKeys, UnreachableError
-from .session_finder import IDLE, LiveSessionFinder, answer_of, digests_of, is_unnamed
+from .session_finder import IDLE, SESSION_NAME, LiveSessionFinder, answer_of, digests_of, is_unnamed
 from .session_store import Chosen, SessionJournal, SessionStore, Shared, joined
 
 logger = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ _THREADS = 8
 _LOOK = 1.0  # seconds between two signs of life, two looks at what was heard or left, and two looks for other keys
 _ATTEMPTS = 5
 _CLOCKS = 30.0  # seconds by which the clock of this machine may differ from the database's before somebody is told
+_NAME = re.compile(r"([^~\0]+)(?:~([1-9]\d{0,8}))?", re.ASCII)  # and how often it was begun
 _VIEWED = 1000  # number of sessions that can be looked at
 
 
@@ -128,6 +130,8 @@ class SharedSessionFinder(LiveSessionFinder):
 
     async def _take(self, held: _Held, caller: Caller, name: str, *, begins: bool) -> Session:
         until, first = time.monotonic() + self.patience, (caller.space + name).partition("~")[0]
+        if not SESSION_NAME.fullmatch(name.partition("~")[0]):  # PostgreSQL takes not every text
+            self._check_new(name, begins=begins)
         while True:
             found = await self._ask(self.store.take, first)
             again = 0
@@ -162,23 +166,23 @@ class SharedSessionFinder(LiveSessionFinder):
         return session
 
     async def keep(self, session: Session, messages: Sequence[Message] = (), reply: Reply | None = None) -> None:
-        answers = []
+        answer = ""
         if reply is not None and is_unnamed(session):
             *_, digest = digests_of([*messages, reply.message])
-            answers = [answer_of(session, digest)]
+            answer = answer_of(session, digest)
         number, user = session.episode.task.index, session.episode.task.user
-        version = await self._commit(session, answers=answers)
+        version = await self._commit(session, answer=answer)
         await self.live.keep(session)
         # Who was forgotten meanwhile may have said something that will never be heard.
         if self.live.hearing.waiting(user) or user in self.live.hearing.forgotten:
             self._said.append(_Said(number, user, version, self._known[session].unheard))
 
-    async def _commit(self, session: Session, *, finish: str = "", answers: Sequence[str] = ()) -> int:
+    async def _commit(self, session: Session, *, finish: str = "", answer: str = "") -> int:
         """Write what is new in a session to the store. Returns its version from then on."""
         async with self._held[_first(session)].lock:
-            return await self._append(session, finish=finish, answers=answers)
+            return await self._append(session, finish=finish, answer=answer)
 
-    async def _append(self, session: Session, *, finish: str = "", answers: Sequence[str] = ()) -> int:
+    async def _append(self, session: Session, *, finish: str = "", answer: str = "") -> int:
         first, episode = _first(session), session.episode
         held = self._held[first]
         if (known := self._known.get(session)) is None:
@@ -187,7 +191,7 @@ class SharedSessionFinder(LiveSessionFinder):
         record = session.news(known.lengths).to_record()
         # Nobody else here works on it, so that others may have it at once.
         gives_back = not (finish or session.in_flight) and held.requests == 1
-        append = partial(self.store.append, user=task.user, finish=finish, answers=answers, first=first)
+        append = partial(self.store.append, user=task.user, finish=finish, answer=answer, first=first)
         try:
             await self._ask(partial(append, gives_back=gives_back), task.index, known.version, record)
         except Exception:
@@ -425,8 +429,9 @@ class SharedReading(Reading):
         return SharedIndex(self.live.folder.path, self.journal)
 
     async def _find(self, name: str) -> tuple[Episode, float | None] | None:
-        first, _, number = name.partition("~")
-        wanted = [SESSIONS.c.first == first, SESSIONS.c.again == (int(number) - 1 if number.isdecimal() else 0)]
+        if (asked := _NAME.fullmatch(name)) is None:
+            return None
+        wanted = [SESSIONS.c.first == asked[1], SESSIONS.c.again == int(asked[2] or 1) - 1]
         found = await asyncio.to_thread(self.journal.newest, wanted, 1)
         return found[0] if found else None
 
