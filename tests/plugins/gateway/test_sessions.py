@@ -126,13 +126,17 @@ def test_a_session_that_ended_because_nobody_used_it_begins_again_under_its_name
     until(lambda: listed()[0]["reward"] is not None)
     with served(tmp_path, resume=str(killed_now(gateway, tmp_path / "copied"))) as resumed:
         later = ask(resumed.session("tea"), body("and later", user="ada"))
+        ask(resumed.session("tea~2"), body("under the name that was told before", user="ada"))
+        rated_before = resumed.post("/s/tea~2/feedback", {"value": 1, "user": "ada"})
+        newest = resumed.episode("tea~3")
 
     assert (other.status_code, again["session"], rated.status_code) == (403, "tea~2", 200)
     assert [(one["session"], one["finish"], one["reward"]) for one in listed()] == [
         ("tea~2", "idle", 1.0),
         ("tea", "idle", 0.0),
     ]
-    assert later["session"] == "tea~3"
+    assert (later["session"], len(newest.turns)) == ("tea~3", 2)
+    assert rated_before.status_code == 410
 
 
 def test_a_conversation_without_a_name_goes_on_where_its_last_answer_was_given_also_after_a_restart(

@@ -90,8 +90,7 @@ class LiveSessionFinder(SessionFinder):
     def asking(self, caller: Caller, name: str) -> Caller:
         if caller.user or caller.key is not None or not self.default_user:
             return caller
-        full = caller.space + name
-        session = self.live.sessions.get(self._newest.get(full, full))
+        session = self.live.sessions.get(self._newest_of(caller.space + name))
         user = session.episode.task.user if session is not None else ""
         return replace(caller, user=user or self.default_user)
 
@@ -110,7 +109,7 @@ class LiveSessionFinder(SessionFinder):
 
     async def _lead(self, caller: Caller, name: str, *, begins: bool) -> Session:
         """Return the newest session of a name. With `begins`, start one if there is none or the last one was left."""
-        full = self._newest.get(caller.space + name, caller.space + name)
+        full = self._newest_of(caller.space + name)
         session, ended = self.live.sessions.get(full), self.live.ended.get(full)
         if session is not None and (finish := session.episode.finish):
             ended = EndedSession(finish, session.episode.task.user)
@@ -122,9 +121,16 @@ class LiveSessionFinder(SessionFinder):
         elif session is None:
             self._check_new(name, begins=begins)
             session = self.live.begin(full, caller.user)
+        if "~" in name and not begins and full != caller.space + name:
+            raise session_over()
         session = self._of(caller, session)
         self._in_use[session.name] += 1
         return session
+
+    def _newest_of(self, full: str) -> str:
+        """What a name stands for. Clients are told NAME~2, and may ask for it when there is a NAME~3."""
+        first = full.partition("~")[0]
+        return self._newest.get(first, first)
 
     async def release(self, session: Session) -> None:
         self._in_use[session.name] -= 1
@@ -142,7 +148,7 @@ class LiveSessionFinder(SessionFinder):
     def _check_again(self, caller: Caller, finish: str, user: str, *, begins: bool) -> None:
         """Raise BadRequest unless another session can begin under the name of one that has ended."""
         if not begins or finish not in (IDLE, CLOSED):
-            raise BadRequest("this session has ended", 410, code="session_ended")
+            raise session_over()
         caller.check(user)
         self._check_room()
 
@@ -213,6 +219,10 @@ class OpenSessionFinder(SessionFinder):
 
 def no_such_session() -> BadRequest:
     return BadRequest("there is no such session", 404, code="no_such_session")
+
+
+def session_over() -> BadRequest:
+    return BadRequest("this session has ended", 410, code="session_ended")
 
 
 def is_unnamed(session: Session) -> bool:

@@ -32,7 +32,7 @@ from ...view.index import Index
 from ..handling import Caller
 from ..reading import PAGE, Reading, listed
 from .session_database import SESSIONS, SharedKeys, UnreachableError
-from .session_finder import IDLE, SESSION_NAME, LiveSessionFinder, answer_of, digests_of, is_unnamed
+from .session_finder import IDLE, SESSION_NAME, LiveSessionFinder, answer_of, digests_of, is_unnamed, session_over
 from .session_store import Chosen, SessionJournal, SessionStore, Shared, joined
 
 logger = logging.getLogger(__name__)
@@ -122,7 +122,7 @@ class SharedSessionFinder(LiveSessionFinder):
                 if session is None:
                     session = await self._take(held, caller, name, begins=begins)
             if "~" in name and not begins and session.name != full:
-                raise BadRequest("this session has ended", 410, code="session_ended")
+                raise session_over()
             return self._of(caller, session)
         except BaseException:
             await self._let_go(first, held)
