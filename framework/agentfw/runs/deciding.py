@@ -35,6 +35,7 @@ Answer = TypeVar("Answer")
 Note = Callable[[str, str, dict[str, Any]], object]
 _LONGEST = 32_000  # tokens that an answer without `max_tokens` has at most, as far as anybody reckons with it
 _NOTHING = Usage(0, 0, 0)
+_YES = "asked: allowed"
 
 
 class Spending:
@@ -239,11 +240,23 @@ class Decisions:
         did = {"allow": "allowed", "refuse": "refused", "answer": "answered"}.get(does, does)
         if does == "ask":
             allowed, how = await self.questions.ask(text, task.user, task.query, seconds)
-            does, did, text = ("allow", "asked: allowed", text) if allowed else ("refuse", "asked: refused", how)
+            does, did, text = ("allow", _YES, text) if allowed else ("refuse", "asked: refused", how)
         note("hook", decided.owner.name, {"did": did, "name": call.name, "call": call.id, "text": text})
         if does == "allow":
             return None
         return (True, text) if does == "answer" else (False, f"{call.name} was refused: {text}".removesuffix(": "))
+
+    async def before_tool(self, episode: Episode, call: Call, note: Note) -> tuple[bool, str] | None:
+        """As `before_call`, of a tool that a program asks for. A person's yes to a call of the model is good once."""
+        told = [one.data for one in episode.events if one.kind == "hook" and one.data.get("call") == call.id]
+        made = [one for one in episode.events if one.name == "called" and one.data.get("id") == call.id]
+        allowed = sum(one["did"] == _YES for one in told) if any(call in turn.calls for turn in episode.turns) else 0
+        decided = None
+        if self.before_call is not None and allowed <= len(made):
+            decided = await self.before_call(episode.task, call, note)
+        if decided is None:
+            note("session", "called", {"id": call.id, "name": call.name, "arguments": dict(call.arguments)})
+        return decided
 
     def _record(self, episode: Episode) -> Episode:
         decided = self.hooks.decide_now("agentfw_record", run=self.run, record=episode.copied().to_record())

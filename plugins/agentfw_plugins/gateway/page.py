@@ -128,7 +128,7 @@ class Page:
         return {n: one for n, one in asked if one.session.startswith(caller.space) and caller.may_see(one.user)}
 
     async def _call(self, request: Request) -> Response:
-        """Call a tool of the run. A program calls its own tools; the page has none."""
+        """Call a tool of the run, unless a hook decides otherwise. A program calls its own tools; the page has none."""
         body = await body_of(request)
         caller, name = caller_of(request, body), request.path_params["session"]
         call = body.call(body.name("id"))
@@ -136,9 +136,11 @@ class Page:
         if tool is None:
             raise BadRequest(f"there is no tool {call.name}", 404, code="no_such_tool", field="name")
         async with self.finder.leading(caller, name) as session:
-            succeeded, text = await tool.answer(call.arguments)
-            if not succeeded and not session.over:
-                session.note("refused", call.name, {"id": call.id, "text": text})
+            decided = await self._live.assembly.decisions.before_tool(session.episode, call, session.note)
+            succeeded, text = decided or await tool.answer(call.arguments)
+            if not session.over:
+                if not succeeded:
+                    session.note("refused", call.name, {"id": call.id, "text": text})
                 await self.finder.keep(session)
         return json_answer({"succeeded": succeeded, "text": text})
 

@@ -121,7 +121,9 @@ def test_a_gateway_asks_before_it_passes_a_call_on_and_nobody_but_its_user(tmp_p
         "tools": [{"type": "function", "function": function}],
     }
     limits = Limits(key_file=keys.path)
+    (tmp_path / "mail.py").write_text('def send_mail(to: str, text: str) -> str:\n    "Send."\n    return "sent"\n')
     asking: dict[str, Any] = {"hooks": ["approve"], "assignments": (APPROVE[-1],), "limits": limits}
+    asking["tools"] = [str(tmp_path / "mail.py")]
     script, replies = (sending, completion("It is done."), sending), list[dict[str, Any]]()
     of_eve = list[dict[str, Any]]()
     with passing(tmp_path / "runs", *script, **asking) as gateway, ThreadPoolExecutor(1) as programs:
@@ -141,13 +143,33 @@ def test_a_gateway_asks_before_it_passes_a_call_on_and_nobody_but_its_user(tmp_p
             CLIENT.post(answer, json={"allow": allow}, headers=key).raise_for_status()
             replies.append(program.result(120).json()["choices"][0]["message"])
 
+        def called(session: str, **changes: Any) -> dict[str, Any]:
+            [made] = replies[1]["tool_calls"]
+            given = {"id": made["id"], "name": "send_mail", "arguments": made["function"]["arguments"], **changes}
+            answer: dict[str, Any] = CLIENT.post(f"{gateway.url}/s/{session}/call", json=given, headers=shop).json()
+            return answer
+
+        calls = [called("two")]
+        for changes in ({}, {"id": "of no model"}, {"arguments": {"to": "eve", "text": "hello"}}):
+            program = programs.submit(called, "two", **changes)
+            until(lambda: questions(shop) or program.done())  # noqa: B023
+            for question in questions(shop):
+                answer = f"{gateway.url}/questions/{question['number']}"
+                CLIENT.post(answer, json={"allow": False}, headers=shop).raise_for_status()
+            calls.append(program.result(120))
+
+    assert [one["succeeded"] for one in calls] == [True, False, False, False], "a yes to a call is good once"
+    events = [event for one in read_sessions(gateway.folder) for event in one.events]
+    made = [event.data for event in events if (event.kind, event.name) == ("session", "called")]
+    assert [(each["name"], each["arguments"]["to"]) for each in made] == [("send_mail", "ada")]
     refused, allowed = replies
     assert refused["content"] == "It is done."
     assert not refused.get("tool_calls")
     assert "refused" in gateway.server.bodies[1]["messages"][-1]["content"]
     assert allowed["tool_calls"][0]["function"]["name"] == "send_mail"
     assert of_eve == []
-    assert [event["did"] for event in hook_events(tmp_path / "runs")] == ["asked: refused", "asked: allowed"]
+    did = [event["did"] for event in hook_events(tmp_path / "runs")]
+    assert did == ["asked: refused", "asked: allowed", *["asked: refused"] * 3]
 
 
 POLICY = """
