@@ -427,7 +427,7 @@ class LiveRun:
         async with self._learning:
             if not episode.turns and episode.failed_requests:  # nobody could answer
                 if episode.id not in self._play.played:
-                    await self._play.episodes.commit(episode.to_record())
+                    await self._play.store(episode)
                 self._play.leave_out([episode.id], "answer", EndpointError(episode.failed_requests[-1]))
                 return 0.0
             problem: AgentfwError | None = None

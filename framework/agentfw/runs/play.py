@@ -141,7 +141,7 @@ class Play:
     async def take(self, episode: Episode) -> None:
         """Store an episode that was played elsewhere, and score it as a group of its own."""
         if episode.id not in self.played:
-            self.played[episode.id] = Episode.from_record(await self._stored(episode))
+            self.played[episode.id] = Episode.from_record(await self.store(episode))
             self.observer.played(self.played[episode.id])
         await self._conclude([episode.task])
 
@@ -160,7 +160,7 @@ class Play:
             sampling = self.plan.sampling.sampling(self.plan.seeds.integer(task.id))
             play = partial(self.assembly.play, task, self.plan.policy, sampling, self._turned)
             try:
-                record = await self._stored(await self._retried(play))
+                record = await self.store(await self._retried(play))
             except AgentfwError as error:
                 self.leave_out([task.id], "play", error)
                 return
@@ -168,7 +168,8 @@ class Play:
         self.played[task.id] = Episode.from_record(record)
         self.observer.played(self.played[task.id])
 
-    async def _stored(self, episode: Episode) -> dict[str, Any]:
+    async def store(self, episode: Episode) -> dict[str, Any]:
+        """Write an episode as hooks want it recorded. Returns its record."""
         try:
             if self.assembly.decisions.record is not None:
                 episode = self.assembly.decisions.record(episode)

@@ -31,6 +31,7 @@ from agentfw.runs import (
 )
 from agentfw.settings import VERSION
 
+from ..hooks.redact import Redact
 from ..models.checkpoint import version_name
 from ..serving import serving
 from .answering import OWN, Answers, Line, Model, Models
@@ -263,7 +264,9 @@ async def gateway_of(
     models = served_models(live, limits.models, limits.upstream_key)
     answers = Answers(finder, models, callers, line, learning=learning, variants=variants, counts=health.counts)
     page = Page(finder, Logins(callers, limits.hosts, limits.once))
-    gateway = Gateway(answers, page=page, health=health, spans=Spans(live.folder.path))
+    recording = live.assembly.decisions.hooks.implementations("agentfw_record")
+    masked = next((one.plugin.struck for one in recording if isinstance(one.plugin, Redact)), None)
+    gateway = Gateway(answers, page=page, health=health, spans=Spans(live.folder.path, masked))
 
     async def care() -> None:
         learns = [learning.run()] if learning is not None else []

@@ -37,8 +37,9 @@ _JSON, _PROTOBUF = "application/json", "application/x-protobuf"
 
 
 class Spans:
-    def __init__(self, run: Path) -> None:
-        self._run, self._lock = run, asyncio.Lock()
+    def __init__(self, run: Path, masked: Callable[[Any], Any] | None = None) -> None:
+        """`masked` is a text, or the texts in a table, as they are recorded. Default: as they come."""
+        self._run, self._masked, self._lock = run, masked, asyncio.Lock()
 
     async def receive(self, request: Request) -> Response:
         with needing("the endpoint for spans", "otel"):
@@ -73,6 +74,8 @@ class Spans:
                     named = {**about, **line["attributes"]}
                     name = session or next((str(named[key]) for key in _NAMES if key in named), "")
                     of_session = f"{request.state.caller.space}{name}"
+                    if self._masked is not None:
+                        line |= {key: self._masked(line[key]) for key in ("name", "error", "attributes")}
                     file = of_session if SESSION_NAME.fullmatch(name) else f"~{line['trace']}"
                     found.setdefault(file, []).append(line)
         async with self._lock:  # two requests at once may be of one session

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chat_server import completion, tool_call
+from chat_server import completion, refusal, tool_call
 from viewed_pages import viewed
 
 from agentfw_plugins.gateway.keys import KeyFile
@@ -127,6 +127,22 @@ def test_spans_stay_with_the_key_and_the_address_that_they_came_by(tmp_path: Pat
     names = ("ana:tea", "ana:cake", "tea", "cake")
     kept = [spans_file(gateway.live.folder.path, name).exists() for name in names]
     assert kept == [True, True, False, False]
+
+
+def test_masked_is_also_what_spans_have_and_what_nobody_could_answer(tmp_path: Path) -> None:
+    said = "my card is 4111 1111 1111 1111"
+    span = {"traceId": "a" * 32, "spanId": "1" * 16, "name": said}
+    span |= {"attributes": [{"key": "gen_ai.prompt", "value": {"stringValue": said}}]}
+    options: dict[str, Any] = {"hooks": ["redact"], "assignments": ("policy.retries=0",)}
+    with passing(tmp_path / "runs", refusal(500, "broken"), **options) as gateway:
+        asked = gateway.ask("tea", said).status_code
+        gateway.post("/s/tea/v1/traces", {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}).raise_for_status()
+        gateway.post("/s/tea/end").raise_for_status()
+
+    files = [file for file in (tmp_path / "runs").rglob("*") if file.is_file()]
+    assert [file.name for file in files if b"4111 1111" in file.read_bytes()] == []
+    masked = {file.parent.name for file in files if b"[masked: card]" in file.read_bytes()}
+    assert (asked, masked) == (500, {"spans", gateway.folder.name})
 
 
 @pytest.mark.parametrize(
