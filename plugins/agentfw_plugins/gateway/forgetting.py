@@ -87,6 +87,8 @@ def forget(user: str, run: str | None, shared: str, spec: Path | None, yes: bool
                 told.undone.append(f"{error.message}; {error.fix}")
         for index in runs.glob(".index.sqlite*"):  # what `agentfw view` has read of them; it is made again
             index.unlink(missing_ok=True)
+        if (runs / "tasks.jsonl").exists():
+            drop_records(runs / "tasks.jsonl", lambda task: task.get("user") == user)
     told.left += [
         f"the key {key.name}, which lets them in again: agentfw serve keys revoke {key.name}"
         for key in keys_at(runs, shared).known().values()
@@ -147,12 +149,14 @@ def _out_of_database(user: str, shared: str, folder: Path, runs: Path, told: For
         for run in list_runs(runs):
             if not (run.path / "turns.jsonl").exists():  # the record of one gateway has sessions of its own
                 _drop_spans(run.path, names)
+                (run.path / "answers.jsonl").unlink(missing_ok=True)
         told.sessions, in_use = journal.delete(Chosen(user))
         if in_use:
             told.undone.append(f"{counted(in_use, 'session')} being answered; run the same command again later")
         else:
             _unname(user, versions)
     Ledger(runs / FILE).forget(user)  # what the model took that writes down what they said
+    told.left.append("long texts that tools gave them, beside the records of gateways: `long_texts/`")
     told.left.append("spans of their sessions, and sums of what they spent, in other directories of runs of gateways")
     if told.withdrawn:
         told.left.append("copies of these versions at gateways that are stopped: each deletes its own when it starts")
@@ -178,8 +182,14 @@ def _rewrite(user: str, folder: Path) -> int:
     last = max(task.index for task in tasks)
     drop_records(folder / "heard.jsonl", is_theirs, [{"forgotten": "", "session": last, "at": time.time()}])
     _drop_spans(folder, own.values())
+    long_texts = {file.name: file for file in folder.glob("long_texts/*")}
+    for line in read_journal(folder / "turns.jsonl") if long_texts else ():
+        if not is_theirs(line):
+            told = json.dumps(line["messages"])
+            long_texts = {name: file for name, file in long_texts.items() if name not in told}
     streams = [file for file in folder.glob("streams/*") if file.name.rpartition("-")[0] in own]
-    for file in (*streams, folder / "report.html", folder / "summary.json"):
+    whole = [folder / name for name in ("report.html", "summary.json", "answers.jsonl", "typed")]
+    for file in (*streams, *long_texts.values(), *whole):
         file.unlink(missing_ok=True)
     drop_records(folder / "turns.jsonl", is_theirs)
     return len(own)

@@ -75,6 +75,7 @@ def test_a_person_is_deleted_from_record_memory_and_versions_and_copies_are_told
     with served(runs, spec=file) as gateway:
         talk(gateway, ADA, "s1")
         talk(gateway, "bob", "s2")
+        gateway.ask("s2", "The whole is in long_texts/bobs.txt", user="bob").raise_for_status()
         talk(gateway, ADA, "s3")
         gateway.ask("last", "Hello.", user="eve").raise_for_status()
         assert gateway.remembered(ADA)
@@ -85,8 +86,13 @@ def test_a_person_is_deleted_from_record_memory_and_versions_and_copies_are_told
     annotate(folder, Target("", first, 0, ADA), "correction", "The cat is Zorro.")
     spans(folder, "s1")
     (folder / "learning" / "training").mkdir(parents=True)
-    for name in ("turns.jsonl.torn", "report.html", "learning/training/x", "../.index.sqlite-wal"):
+    (folder / "long_texts").mkdir()
+    (folder / "long_texts" / "bobs.txt").touch()
+    beside = ("answers.jsonl", "typed", "long_texts/adas.txt", "../.index.sqlite-wal")
+    for name in ("turns.jsonl.torn", "report.html", "learning/training/x", *beside):
         (folder / name).write_text("what Zorro")
+    tasks = [{"user": user, "messages": [{"role": "user", "content": said}]} for user, said in SAYS.items()]
+    (runs / "tasks.jsonl").write_text("".join(f"{json.dumps(task)}\n" for task in tasks))
     adapter = learned(versions := VersionFile(folder), ["s3"])
     KeyFile(runs / "keys.json").add("laptop", user=ADA)
     (unnamed := adapter.parents[1] / "2").mkdir()  # as a kill leaves it, of a version that is withdrawn
@@ -120,6 +126,8 @@ def test_a_person_is_deleted_from_record_memory_and_versions_and_copies_are_told
     assert any(copy["folder"] in each for each in done.json["left"])
     assert all(any(words in each for each in done.json["left"]) for words in kept)
     assert [path for path in holding(tmp_path, "Zorro") if copy["folder"] not in str(path)] == []
+    assert (folder / "long_texts" / "bobs.txt").exists(), "others keep theirs"
+    assert runs / "tasks.jsonl" in holding(runs, "Felix")
     assert [one for one in (adapter, unnamed) if one.exists()] == []
     assert [word for word in (ADA.encode(), b"ad\\u00e4", b'"s3"') if word in versions.path.read_bytes()] == []
     assert versions.read().removals, "a trainer that had begun before still sees that something was taken out"
