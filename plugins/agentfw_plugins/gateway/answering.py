@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, NamedTuple
 
-from agentfw import Policy, Session
+from agentfw import Message, Policy, Session
 from agentfw.boundary.gate import needing
 from agentfw.errors import AgentfwError, EndpointError, UpstreamError
 from agentfw.request import Forwarded
@@ -204,13 +204,14 @@ class AnswerInProgress:
         route: ModelRoute,
         instead: Callable[[Model], Awaitable[ModelRoute | None]] | None,
         told: Told,
+        sent: Sequence[Message],
     ) -> None:
         """`instead` says how another model is asked if this one is away, and `told` what the request says of its user.
 
-        The answer goes on whether or not anybody waits for it.
+        `sent` are the messages of the program. The answer goes on whether or not anybody waits for it.
         """
         self._answers, self.session, self._caller = answers, session, caller
-        self.route, self._instead, self._told = route, instead, told
+        self.route, self._instead, self._told, self._sent = route, instead, told, sent
         self._can_stop, self._hung_up, self._started = True, False, time.monotonic()
         self._seconds_to_first: float | None = None  # how long the first piece took, if it is streamed
         self.pieces: asyncio.Queue[str | bytes | None] = asyncio.Queue()
@@ -250,7 +251,7 @@ class AnswerInProgress:
             if not session.over:  # the next gateway that answers here has to know what was asked and said
                 await finder.keep(session)
             raise
-        await finder.keep(session, self.route.asked.messages, reply)
+        await finder.keep(session, self._sent, reply)
         return reply
 
     async def _answered(self) -> Reply:
@@ -329,8 +330,6 @@ class Answers:
     ) -> None:
         self.finder, self.models, self.callers, self.line = finder, models, callers, line
         self.learning, self._variants, self.counts = learning, variants, counts
-        self._noted: dict[str, tuple[float, str]] = {}
-        """When the comparison began whose variant was noted last in a session, and that variant."""
         self._requests: dict[asyncio.Task[None], tuple[Session, list[AnswerInProgress]]] = {}
         """Each request in progress: its session, which is released when all of its answers are done."""
 
@@ -346,14 +345,6 @@ class Answers:
         caller = await self._caller(protocol, request, body, route, told, name)
         file = self._variants if self._variants and os.path.lexists(self._variants.path) else None
         comparison, variant = file.read() if file is not None else None, Variant()
-        if comparison is not None and not route.asked.plain:
-            said = next((one.content for one in route.asked.messages if one.role == "user"), "")
-            variant = comparison.of(caller.user or f"session {name or said}", caller.space)
-            if variant.model:
-                body = Body({**body.values, "model": variant.model})
-                model = self.models.find(variant.model, protocol.name)
-                route = await self.models.route(protocol, given, body, request, model)
-            route = route.varied(variant)
 
         async def instead(away: Model) -> ModelRoute | None:
             if not away.fallback:
@@ -361,22 +352,31 @@ class Answers:
             other = self.models.others.get(away.fallback, self.models.own)
             return (await self.models.route(protocol, given, body, request, other)).varied(variant)
 
-        session = await self._session(request, caller, name, told, route.asked)
+        # It is found by what its program has sent, and not by a prompt that is there for as long as a comparison.
+        session, sent = await self._session(request, caller, name, told, route.asked), route.asked.messages
         answers: list[AnswerInProgress] = []
         try:
             headers = {"x-agentfw-session": session.name.removeprefix(caller.space)}
             if comparison is not None:
-                headers["x-agentfw-variant"], noted = variant.name, (comparison.began, variant.name)
-                if self._noted.get(session.name) != noted:
-                    self._noted[session.name] = noted
-                    session.note("session", NOTE, {"began": comparison.began, "variant": variant.name})
+                if not route.asked.plain:
+                    variant = comparison.of(caller.user or f"session {headers['x-agentfw-session']}", caller.space)
+                    if variant.model:
+                        body = Body({**body.values, "model": variant.model})
+                        model = self.models.find(variant.model, protocol.name)
+                        route = await self.models.route(protocol, given, body, request, model)
+                    route = route.varied(variant)
+                headers["x-agentfw-variant"], noted = variant.name, {"began": comparison.began, "variant": variant.name}
+                events = reversed(session.episode.events)
+                if next((one.data for one in events if (one.kind, one.name) == ("session", NOTE)), None) != noted:
+                    session.note("session", NOTE, noted)
                 if self.learning is not None:
                     self.learning.served.pin(session.name, variant.version)
             if self.learning is not None:
                 headers["x-agentfw-version"] = self.learning.served.version_of(session.name, session.episode.task.user)
+            goes_on = instead if route.asked.answers == 1 else None
             for asked in route.asked.each():
-                goes_on = instead if route.asked.answers == 1 else None
-                answers.append(AnswerInProgress(self, session, caller, route._replace(asked=asked), goes_on, told))
+                each = route._replace(asked=asked)
+                answers.append(AnswerInProgress(self, session, caller, each, goes_on, told, sent))
         finally:
             attending = asyncio.create_task(self._attend(request, session, answers))
             self._requests[attending] = session, answers

@@ -125,7 +125,10 @@ def test_nobodys_conversations_have_each_their_variant_and_the_next_comparison_i
     gateway, file = serve(), VariantFile(tmp_path / "runs" / "variants.json")
     variants = [Variant(weight=0.5), Variant("terse", 0.5, prompt="Be terse.")]
     file.write(Comparison(variants, began=1.0))
-    found = {ask(gateway, "", said=f"Tea {number}?").headers["x-agentfw-variant"] for number in range(12)}
+    found = {ask(gateway, "", f"tea{number}").headers["x-agentfw-variant"] for number in range(12)}
+    for number in range(8):  # programs may send the name back that they were told
+        first = ask(gateway, "", said=f"Tea {number}?").headers
+        assert ask(gateway, "", first["x-agentfw-session"]).headers["x-agentfw-variant"] == first["x-agentfw-variant"]
     for began in (1.0, 1.0, 2.0, 2.0):
         file.write(Comparison(variants, began=began))
         ask(gateway, "ada", "tea")
@@ -171,11 +174,15 @@ def test_a_prompt_reaches_the_server_of_those_who_get_it_and_the_conversation_go
         first = ask(gateway, "ada")
         messages = [*body("Which tea?")["messages"], {"role": "assistant", "content": "fine"}]
         again = CLIENT.post(f"{gateway.url}/v1/chat/completions", json=body(*messages, "And now?", user="ada"))
-        plain = ask(gateway, "ada", "tea")
+        plain, asked_so_far = ask(gateway, "ada", "tea"), gateway.asked
+        file.path.unlink()
+        messages += [*body("And now?")["messages"], {"role": "assistant", "content": "fine"}]
+        after = CLIENT.post(f"{gateway.url}/v1/chat/completions", json=body(*messages, "And then?", user="ada"))
 
     assert first.headers["x-agentfw-variant"] == plain.headers["x-agentfw-variant"] == "terse"
-    assert again.headers["x-agentfw-session"] == first.headers["x-agentfw-session"]
-    for asked in gateway.asked:
+    sessions = {answer.headers["x-agentfw-session"] for answer in (first, again, after)}
+    assert len(sessions) == 1, "it goes on also when the comparison is over"
+    for asked in asked_so_far:
         assert asked["messages"][0] == {"role": "system", "content": "Be terse."}
         assert asked["model"] == "served"  # the policy of this gateway has one model
 
