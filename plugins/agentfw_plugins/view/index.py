@@ -28,7 +28,7 @@ _WORDS_IN_MEMORY = 32_000_000
 """Bytes of words that are put in order before they are written. With the usual million, much is written twice."""
 
 _FILE = ".index.sqlite"
-_VERSION = 8  # of the tables. An index with another version is made again
+_VERSION = 9  # of the tables. An index with another version is made again
 _TABLES = f"""
 CREATE TABLE runs (id INTEGER PRIMARY KEY, folder TEXT UNIQUE, name TEXT, began TEXT, changed INTEGER, about TEXT);
 CREATE TABLE places (id INTEGER PRIMARY KEY, run INTEGER, folder TEXT UNIQUE, stage TEXT, number INTEGER);

@@ -254,7 +254,11 @@ class _PlaceReader:
         """What is new in a session in progress."""
         name, row = _id_of(record), _row_of(record)
         known = "SELECT * FROM episodes WHERE place = ? AND episode = ?"
-        if (before := self.rows.execute(known, (self.number, name)).fetchone()) is not None:
+        before = self.rows.execute(known, (self.number, name)).fetchone()
+        if before is not None and record.get("whole"):  # in the place of what was there before a full disk
+            for table in ("texts", "pieces"):
+                self.rows.execute(f"DELETE FROM {table} WHERE episode = ?", (before["id"],))
+        elif before is not None:
             row |= {count: row[count] + before[count] for count in COUNTS}
             row |= {name: _sum([before[name], row[name]]) for name in SPENT}
             row["begins"] = before["begins"] or row["begins"]
