@@ -17,6 +17,7 @@ compared with `control`, at the level divided by their number; with `per_team`, 
 from __future__ import annotations
 
 import json
+import logging
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,12 +31,14 @@ from typing import NamedTuple
 import click
 
 from agentfw import Episode, Message
-from agentfw.errors import StorageError, UsageError
+from agentfw.errors import RunFolderError, StorageError, UsageError
 from agentfw.printing.out import Out
 from agentfw.runs import make_folder, read_sessions, write_whole
 
 from ..command_options import gateway_options, json_option, runs_option, show
 from ..rewards.measured import Metric, is_feedback
+
+logger = logging.getLogger(__name__)
 
 CONTROL, FILE, LEVEL = "control", "variants.json", 0.05
 NOTE = "variant"
@@ -277,8 +280,12 @@ def _compared(file: VariantFile) -> Comparison:
 def sessions_below(runs: Path, since: float) -> Iterator[Episode]:
     """The sessions of all runs of a folder that went on since then."""
     for turns in sorted(runs.glob("*/turns.jsonl")):
-        if turns.stat().st_mtime >= since:
-            yield from read_sessions(turns.parent)
+        try:
+            found = read_sessions(turns.parent) if turns.stat().st_mtime >= since else []
+        except (RunFolderError, FileNotFoundError) as error:  # it is damaged or deleted; the others are compared
+            logger.warning("%s is left out of the comparison: %s", turns.parent, error)
+            continue
+        yield from found
 
 
 def _rated_in(shared: str, since: float) -> Iterator[Episode]:

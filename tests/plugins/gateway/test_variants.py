@@ -293,6 +293,7 @@ def test_a_comparison_is_begun_seen_and_ended_by_command_and_stops_by_itself(
         with slow.open("wb"):  # as soon as it reads
             begun = agentfw(*start, "terse:prompt=terse.md")
             slow.unlink()
+    slow.write_text('{"damaged\n{"task": 1}\n')  # in a run that others work on
     rate("s")
 
     def decided() -> Any:
