@@ -294,10 +294,15 @@ def test_own_versions_are_their_users_alone_and_those_asked_last_stay_in_memory(
         found += [await by(user) for user in ("ana", "bo", "ana")]
         await served.refresh()
         (file.adapter(file.read().version(4)) / "adapter.json").unlink()
-        return [*found, await by("bo")]
+        found.append(await by("bo"))
+        (file.adapter(file.read().version(1)) / "adapter.json").unlink()
+        served.pin("s", "v1")
+        with pytest.raises(FileNotFoundError):
+            await served.refresh()
+        return found
 
     assert asyncio.run(answered()) == ["v2", "v1", "v2", "v2", "v3+ana", "v4+bo", "v3+ana", "v2"]
-    assert closed == ["v1", "v4+bo"]
+    assert closed == ["v1", "v4+bo", ""], "also what can't take its adapter"
     Counted.beside = Policy.beside  # type: ignore[assignment]
     check_learns(Counted(), "one")
     with pytest.raises(UsageError, match="users can't have their own"):

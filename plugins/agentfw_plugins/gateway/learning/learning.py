@@ -220,8 +220,12 @@ class ServedVersions(Policy):
             self._made[version.number] = await self.base.beside(adapter, version.name)
             return
         policy = await asyncio.to_thread(self._make)
-        policy.open(self._file.run)
-        await policy.publish(adapter, version.name)
+        try:
+            policy.open(self._file.run)
+            await policy.publish(adapter, version.name)
+        except BaseException:
+            await policy.close()  # the next look makes another one
+            raise
         self._made[version.number] = policy
 
     def version_of(self, session: str, user: str) -> str:
