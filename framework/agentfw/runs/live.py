@@ -85,7 +85,7 @@ class Streams:
                 if answer.told
             }
             if answers or self._written:
-                with suppress(OSError):  # on a full disk the journal refuses the answer, and says why
+                with suppress(OSError, StorageError):  # on a full disk the journal refuses the answer, and says why
                     await asyncio.to_thread(self._write, answers)
 
     def _write(self, answers: dict[Path, tuple[str, Unfinished, int]]) -> None:

@@ -37,9 +37,12 @@ def has_heard(gateway: Gateway, sayings: int) -> bool:
 def killed_in_a_stream(gateway: Gateway, messages: list[Message]) -> None:
     """Kill the gateway when a part of an answer has come."""
     body = {"model": "agentfw", "stream": True, "messages": messages, "user": "ada"}
+    (full := gateway.folder / "streams").touch()  # nothing can be written there, as on a full disk
     with CLIENT.stream("POST", f"{gateway.url}/s/tea/v1/chat/completions", json=body) as answer:
         lines = answer.iter_lines()
         until(lambda: "Heard: " in next(lines))
+        time.sleep(0.6)
+        full.unlink()
         [file] = until(lambda: list((gateway.folder / "streams").glob("*")))
         gateway.stop()
     with file.open("ab") as stream:  # killed in the middle of a character
