@@ -273,11 +273,13 @@ async def gateway_of(
         await asyncio.gather(finder.care(), finder.reading.decide(variants), *learns)
 
     caring = asyncio.create_task(care())
-    yield gateway, health, caring
-    caring.cancel()
-    await asyncio.wait([caring])
-    await answers.finish(seconds=0)
-    await finder.close()
+    try:
+        yield gateway, health, caring
+    finally:
+        caring.cancel()
+        await asyncio.wait([caring])
+        await answers.finish(seconds=0)
+        await finder.close()
 
 
 async def until_free(live: LiveRun, stop: Stop, seconds: float, tell: Callable[[str], object]) -> None:

@@ -19,7 +19,7 @@ from waiting import until
 from agentfw.runs import RunFolder, read_sessions
 from agentfw_plugins.gateway.answering import Line
 from agentfw_plugins.gateway.keys import KeyFile
-from agentfw_plugins.gateway.live import Limits
+from agentfw_plugins.gateway.live import Limits, gateway_of, opened
 from agentfw_plugins.protocols import BadRequest
 
 from .conftest import CLIENT, Serve, Served
@@ -212,6 +212,16 @@ def test_a_session_does_not_end_while_its_request_waits_in_the_line(serve: Serve
 
         assert waits.result()["session"] == "tea"
         assert len(gateway.episode().turns) == 2
+
+
+@asynchronous
+async def test_a_gateway_whose_program_fails_works_on_nothing_any_more(tmp_path: Path) -> None:
+    live = opened(tmp_path, policy="scripted", assignments=['policy.replies=["fine"]'])
+    async with live:
+        with pytest.raises(ZeroDivisionError):
+            async with gateway_of(live, Limits()) as (_, _, caring):
+                raise ZeroDivisionError
+        assert caring.cancelled()
 
 
 @asynchronous
