@@ -185,8 +185,8 @@ def test_a_person_is_deleted_from_what_gateways_share(
         ledger.add(Account(user, user, session), "p", used, counted=True)
 
     alone = agentfw("serve", "forget", ADA, "--sessions", anywhere, "--yes")
-    forget = ("serve", "forget", ADA, "--sessions", anywhere, "--spec", str(file), "--runs", str(tmp_path / "b"))
-    forget += ("--yes", "--json")
+    there = ("--sessions", anywhere, "--spec", str(file), "--runs", str(tmp_path / "b"))
+    forget = ("serve", "forget", ADA, *there, "--yes", "--json")
     answering = SessionStore(anywhere)
     assert answering.take("s1")
     early = agentfw(*forget)
