@@ -17,7 +17,6 @@ A `SessionEnvironment` is a world that plays its episodes in this way.
 
 from __future__ import annotations
 
-import asyncio
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -147,7 +146,7 @@ class Session:
         self.unfinished: list[Unfinished] = []
         """The answers that the policy is giving."""
         self._tree, self.in_news = MessageTree(), (0, 0, 0, 0)
-        self._given, self._goes_on, self._joining = self.builder.tools, False, asyncio.Lock()
+        self._given, self._goes_on = self.builder.tools, False
 
     @property
     def over(self) -> bool:
@@ -240,7 +239,8 @@ class Session:
         said = [texts for one, texts in zip(messages, said, strict=True) if one.role == "user"]
         remembers = self._remembers(user)
         if self._goes_on and any((one.kind, one.name) == ("memory", "called") for one in self.episode.events):
-            await self._join()  # an earlier process called tools, and only the memories know which are theirs
+            # An earlier process called tools, and only the memories know which are theirs.
+            await self.builder.join(self.episode.task, goes_on=True)
         of_memories = self.builder.tools.keys() - self._given.keys()
         path = await self._remembering(messages, said) if remembers else self._tree.path(messages, of_memories)
         self._show(path)
@@ -385,15 +385,10 @@ class Session:
     def _remembers(self, user: str) -> bool:
         return bool(self.builder.memories and user and user == self.episode.task.user)
 
-    async def _join(self) -> None:
-        """Let the memories learn of the episode, with the first request that they take part in."""
-        async with self._joining:
-            if self.builder.task is None:
-                await self.builder.join(self.episode.task, goes_on=self._goes_on)
-
     async def _remembering(self, messages: Sequence[Message], said: _Texts) -> list[Node]:
         """The path of a conversation in which memories take part. What they recall and may hear is recorded."""
-        await self._join()
+        # With the first request that they take part in, they learn of the episode.
+        await self.builder.join(self.episode.task, goes_on=self._goes_on)
         recalled, conversation = list[Recollection](), conversation_of(messages)
         if conversation not in self._tree.recalled and (texts := next(filter(None, said), ())):
             recalled = await self.builder.recall("\n\n".join(texts), self.now)

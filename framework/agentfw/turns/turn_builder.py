@@ -7,6 +7,7 @@ made it as one, and the exact tokens are kept.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -45,6 +46,7 @@ class TurnBuilder:
     def __init__(self, tools: Sequence[Tool] = (), memories: Sequence[Memory] = (), recall: int = 5) -> None:
         self.memories = memories
         self.task: Task | None = None
+        self._joining = asyncio.Lock()
         """The episode, once the memories know of it."""
         self.tools: Mapping[str, Tool] = {tool.action.name: tool for tool in tools}
         """The tools, by name. Those of the memories are among them once the episode has begun."""
@@ -59,10 +61,12 @@ class TurnBuilder:
         self._take(task, [tool for memory in self.memories for tool in memory.tools(task)])
 
     async def join(self, task: Task, *, goes_on: bool = False) -> None:
-        """Like `begin`, while others are served. The memories know already of an episode that goes on."""
-        for memory in self.memories if not goes_on else ():
-            memory.begin(task)
-        self._take(task, [tool for memory in self.memories for tool in await memory.offered(task)])
+        """Like `begin`, once, while others are served. The memories know already of an episode that goes on."""
+        async with self._joining:
+            if self.task is None:
+                for memory in self.memories if not goes_on else ():
+                    memory.begin(task)
+                self._take(task, [tool for memory in self.memories for tool in await memory.offered(task)])
 
     def _take(self, task: Task, tools: Sequence[Tool]) -> None:
         names = [tool.action.name for tool in (*self._given, *tools)]

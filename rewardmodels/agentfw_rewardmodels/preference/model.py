@@ -303,10 +303,7 @@ class PreferenceModel:
         return PreferenceModel(self._state.without(user), self._encoder, self._encoder_is)
 
     def without_texts(self) -> PreferenceModel:
-        """Return a model with the vectors of its items' texts and not the texts, which may be what was said to users.
-
-        It scores the same. What it explains has no texts.
-        """
+        """Return a model that scores the same, without the items' texts, which may be what was said to users."""
         return PreferenceModel(replace(self._state, titles={}), self._encoder, self._encoder_is)
 
     def save(self, folder: str | Path) -> None:

@@ -57,7 +57,7 @@ def learned(file: VersionFile, sessions: list[str]) -> Path:
     (adapter / "weights").write_text("what they taught")
     with file.change() as state:
         state.versions.append(Version(1, 1.0, SERVED, 0, adapter="1/adapter", sessions=sessions))
-        state.served = 1
+        state.served, state.tried = 1, {ADA: 1.0}
     return adapter
 
 
@@ -85,6 +85,7 @@ def test_a_person_is_deleted_from_record_memory_and_versions_and_copies_are_told
         gateway.stop(keeps_sessions=True)
     annotate(folder, Target("", first, 0, ADA), "correction", "The cat is Zorro.")
     spans(folder, "s1")
+    (folder / "findings.jsonl").write_text(json.dumps({"episode": first, "found": "Zorro"}) + "\n")
     (folder / "learning" / "training").mkdir(parents=True)
     (folder / "long_texts").mkdir()
     (folder / "long_texts" / "bobs.txt").touch()
@@ -116,19 +117,15 @@ def test_a_person_is_deleted_from_record_memory_and_versions_and_copies_are_told
     assert (broken_off.code, broken_off.json["withdrawn"]) == (1, ["v1"])
     assert "can't write" in broken_off.json["undone"][0]
     assert (done.code, done.json["sessions"]) == (0, 2), "it goes on where it was broken off"
-    kept = (
-        "backups",
-        "in sums without their name",
-        "what the tracker",
-        "keys revoke laptop",
-        "without hook.budget.users.adä",
-    )
+    assert not any(f"copy in {folder}" in each for each in broken_off.json["left"]), "which is no run to delete"
+    kept = ("backups", "in sums without their name", "what the tracker", "keys revoke laptop", f"budget.users.{ADA}")
     assert any(copy["folder"] in each for each in done.json["left"])
     assert all(any(words in each for each in done.json["left"]) for words in kept)
     assert [path for path in holding(tmp_path, "Zorro") if copy["folder"] not in str(path)] == []
     assert (folder / "long_texts" / "bobs.txt").exists(), "others keep theirs"
     assert runs / "tasks.jsonl" in holding(runs, "Felix")
     assert [one for one in (adapter, unnamed) if one.exists()] == []
+    assert f"/{first}/" not in (folder / "heard.jsonl").read_text()
     assert [word for word in (ADA.encode(), b"ad\\u00e4", b'"s3"') if word in versions.path.read_bytes()] == []
     assert versions.read().removals, "a trainer that had begun before still sees that something was taken out"
     with served(runs, resume=folder.name) as gateway:
@@ -185,6 +182,10 @@ def test_a_person_is_deleted_from_what_gateways_share(
         state.served = 1
 
     spans(b.live.folder.path, "s1")
+    (other := tmp_path / "b" / "other").mkdir()  # a record of its own, with another one's session of this name
+    shutil.copy(b.live.folder.path / "run.json", other)
+    (other / "turns.jsonl").touch()
+    spans(other, "s1")
 
     ledger, used = Ledger(anywhere), Usage(prompt=1, cached=0, sampled=1)
     Ledger(tmp_path / "b" / "usage.db").add(Account(ADA), "writer", used, counted=True)
@@ -192,8 +193,8 @@ def test_a_person_is_deleted_from_what_gateways_share(
         ledger.add(Account(user, user, session), "p", used, counted=True)
 
     alone = agentfw("serve", "forget", ADA, "--sessions", anywhere, "--yes")
-    forget = ("serve", "forget", ADA, "--sessions", anywhere, "--spec", str(file), "--runs", str(tmp_path / "b"))
-    forget += ("--yes", "--json")
+    there = ("--sessions", anywhere, "--spec", str(file), "--runs", str(tmp_path / "b"))
+    forget = ("serve", "forget", ADA, *there, "--yes", "--json")
     answering = SessionStore(anywhere)
     assert answering.take("s1")
     early = agentfw(*forget)
@@ -206,7 +207,7 @@ def test_a_person_is_deleted_from_what_gateways_share(
     assert (done.json["sessions"], early.json["withdrawn"]) == (1, ["v1"])
     assert shared_versions.read().served == 0
     assert ADA not in str(shared_versions.read())
-    assert holding(tmp_path / "b", "Zorro") == []
+    assert {path.parent for path in holding(tmp_path / "b", "Zorro")} == {other / "spans"}
     shutil.rmtree(shared_versions.folder / "versions", ignore_errors=True)
     assert not shared_versions.fetch(version).exists(), "nor does the database have what they taught"
     assert [row.name for row in Ledger(tmp_path / "b" / "usage.db").report("user")] == [""]
