@@ -56,6 +56,7 @@ def test_any_gateway_goes_on_with_a_session(two: tuple[Served, Served], anywhere
     a, b = two
 
     first = said(a.ask("tea", "one", user="ada"))
+    assert a.ask("tea", "mine?", user="eve").status_code == 403, "and keeps it from nobody"
     second = said(b.ask("tea", "one", first, "two", user="ada"))
     said(a.ask("tea", "one", first, "two", second, "three", user="ada"))
     given = CLIENT.post(f"{b.url}/s/tea/feedback", json={"value": 1, "turn": 1, "user": "ada"})
