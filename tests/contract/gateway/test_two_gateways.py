@@ -22,7 +22,7 @@ PATIENCE = {"queue_timeout": 0.3}
 @pytest.fixture
 def gateways(gateway: Start, shared: str) -> list[Gateway]:
     """The first gives one answer at once, and the others don't wait long for a session."""
-    limits = {"a": {"concurrency": 1}, "b": PATIENCE, "c": PATIENCE}
+    limits: dict[str, dict[str, Any]] = {"a": {"concurrency": 1}, "b": PATIENCE, "c": PATIENCE}
     return [gateway(name, limits={"shared": shared, **own}) for name, own in limits.items()]
 
 
