@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -86,8 +88,18 @@ def test_a_constructor_that_refuses_is_an_error_with_its_words(start: Start) -> 
         counter.ready.result(60)
 
 
-def test_a_death_fails_the_calls_in_progress_and_all_later_ones(start: Start) -> None:
+def test_whoever_asks_one_that_hangs_goes_on_and_a_death_fails_the_calls_in_progress_and_all_later_ones(
+    start: Start,
+) -> None:
     counter = start()
+    process, rescue = wait(counter, "process")[0], threading.Timer(10, counter.kill)
+    rescue.start()
+    os.kill(process, signal.SIGSTOP)
+    hanging = counter.submit("echo", "x" * 1_000_000)  # more than fits into a pipe
+    assert counter.alive, "nobody had to end it before this goes on"
+    os.kill(process, signal.SIGCONT)
+    rescue.cancel()
+    assert len(hanging.result(60)) == 1_000_000
     sleeping, dying = counter.submit("sleep", 60), counter.submit("die")
 
     for answer in (sleeping, dying):

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import ExitStack, suppress
 from functools import cached_property
+from queue import SimpleQueue
 
 from ..errors import AgentfwError, UsageError
 from .cards import Plan, found_cards, plan
@@ -123,6 +124,7 @@ class _Process(Remote):
         self.name, self._ended = name, ended
         self._lock = threading.Lock()
         self._waiting: dict[int, Future[Plain]] = {}
+        self._frames = SimpleQueue[bytes | None]()  # to be written; None is the end
         self._count = 0
         self._alive = True
         # Not multiprocessing: a process that it spawns imports the main module of this one before it can set the
@@ -132,7 +134,8 @@ class _Process(Remote):
         self.ready = self._send(hello)
         self._printing = threading.Thread(target=self._print, name=f"agentfw {name} prints", daemon=True)
         self._printing.start()
-        threading.Thread(target=self._listen, name=f"agentfw {name}", daemon=True).start()
+        for work in (self._listen, self._write):
+            threading.Thread(target=work, name=f"agentfw {name}", daemon=True).start()
 
     @property
     def alive(self) -> bool:
@@ -143,9 +146,7 @@ class _Process(Remote):
         return self._send({"method": method, "arguments": list(arguments)})
 
     def end(self) -> None:
-        assert self._process.stdin is not None
-        with suppress(OSError), self._lock:
-            self._process.stdin.close()
+        self._frames.put(None)
 
     def stop(self) -> None:
         self.end()
@@ -167,24 +168,25 @@ class _Process(Remote):
             frame = encode({"id": number, **call})
             if self._alive:
                 self._waiting[number] = answer
-                self._write(frame)
+                self._frames.put(frame)
             else:
                 answer.set_exception(self._died())
 
         def cancel(done: Future[Plain]) -> None:
             with self._lock:
                 if done.cancelled() and self._waiting.pop(number, None) is not None:
-                    self._write(encode({"id": number, "cancel": True}))
+                    self._frames.put(encode({"id": number, "cancel": True}))
 
         answer.add_done_callback(cancel)
         return answer
 
-    def _write(self, frame: bytes) -> None:
-        """Write to the process. If it is dead, the listener fails the calls."""
+    def _write(self) -> None:
+        """Write to the process, so that one that hangs blocks nobody. If it is dead, the listener fails the calls."""
         assert self._process.stdin is not None
-        with suppress(OSError, ValueError):
-            self._process.stdin.write(frame)
-            self._process.stdin.flush()
+        with suppress(OSError), self._process.stdin as pipe:
+            while (frame := self._frames.get()) is not None:
+                pipe.write(frame)
+                pipe.flush()
 
     def _print(self) -> None:
         """Print what the process prints: only what goes through this one's `sys.stderr` leaves a live picture whole."""
@@ -206,6 +208,7 @@ class _Process(Remote):
                         answer.set_result(answer_of(answered))
                     except AgentfwError as error:
                         answer.set_exception(error)
+        self.end()
         self._process.wait()
         self._process.stdout.close()
         self._printing.join(_PRINTING)

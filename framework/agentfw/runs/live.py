@@ -432,16 +432,18 @@ class LiveRun:
                 return 0.0
             problem: AgentfwError | None = None
             try:
-                await self._play.take(episode)
+                if episode.id not in self._play.concluded:  # otherwise, there was no room for what a memory learned
+                    await self._play.take(episode)
             except StorageError:
                 raise
             except AgentfwError as error:  # of one reward model, which is no reason to serve nobody
                 problem = error
-            if (scored := self._play.scored.pop(episode.id, None)) is None:
+            if (scored := self._play.scored.get(episode.id)) is None:
                 why = problem or self._play.failures[episode.id]["reason"]
                 logger.warning("the session %s was not scored: %s", episode.task.query, why)
                 return 0.0
             await self._learn(episode, scored.reward)
+            del self._play.scored[episode.id]
         return scored.reward
 
     async def _learn(self, episode: Episode, reward: float) -> None:

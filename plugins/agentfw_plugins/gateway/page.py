@@ -171,12 +171,14 @@ class Page:
         if not text.strip():
             raise body.wrong("text", "must not be empty")
         user = self._user_of(request, body)
-        corrected = await self._live.correct(user, request.path_params["item"], text)
+        async with self.finder.telling(user):
+            corrected = await self._live.correct(user, request.path_params["item"], text)
         return json_answer({"user": user, "item": asdict(corrected)}, headers={"cache-control": "no-store"})
 
     async def _forget_one(self, request: Request) -> Response:
         user, item = self._user_of(request, Body({})), request.path_params["item"]
-        await self._live.forget_one(user, item)
+        async with self.finder.telling(user):
+            await self._live.forget_one(user, item)
         return json_answer({"user": user, "deleted": item})
 
     async def _forget(self, request: Request) -> Response:

@@ -167,31 +167,43 @@ class Judge(RewardModel):
         return []
 """,
     "pupil": """
+from pathlib import Path
 from agentfw import Memory
+from agentfw.errors import StorageError
 
 class Pupil(Memory):
     async def recall(self, query):
         return []
 
     async def learn(self, episode, reward):
-        raise ValueError("nobody can learn this")
+        if episode.task.query == "cake":
+            raise ValueError("nobody can learn this")
+        if not (room := Path("ROOM")).exists():
+            room.touch()
+            raise StorageError("there is no room", fix="make some")
 """,
 }
 
 
 def test_a_reward_model_or_a_memory_that_fails_at_the_end_of_a_session_stops_no_gateway(
-    serve: Serve, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    serve: Serve, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("agentfw.runs.live._AGAIN", 0.01)
     for name, code in BROKEN.items():
-        (tmp_path / f"{name}.py").write_text(code, encoding="utf-8")
+        (tmp_path / f"{name}.py").write_text(code.replace("ROOM", str(tmp_path / "room")), encoding="utf-8")
     judge, pupil = (str(tmp_path / f"{name}.py") for name in BROKEN)
     gateway = serve(policy=str(TOKENS), rewards=[judge], memories=[pupil])
-    for name in ("tea", "cake"):
+    ended = dict[str, int]()
+    for name in ("tea", "cake", "milk"):
         ask(gateway.session(name), body("hello", model="agentfw", user="ada"))
         gateway.post(f"/s/{name}/feedback", {"value": 1, "user": "ada"}).raise_for_status()
-        gateway.post(f"/s/{name}/end", {"user": "ada"}).raise_for_status()
+        ended[name] = gateway.post(f"/s/{name}/end", {"user": "ada"}).status_code
+    until(lambda: gateway.request("GET", "/readyz").status_code == 200)
     again = serve(resume=str(killed_now(gateway, tmp_path / "copied")))
 
+    assert ended == {"tea": 200, "cake": 200, "milk": 503}
+    kept = [episode.task.query for episode in again.live.folder.episodes()]
+    assert kept == ["tea", "cake", "milk"], "each once, also what a memory learned at the second attempt"
     assert [one.ask("after", "hello").status_code for one in (gateway, again)] == [200, 200]
     assert "the session tea was not scored: " in caplog.text
     assert "nobody can judge this" in caplog.text

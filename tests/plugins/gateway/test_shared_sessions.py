@@ -56,6 +56,7 @@ def test_any_gateway_goes_on_with_a_session(two: tuple[Served, Served], anywhere
     a, b = two
 
     first = said(a.ask("tea", "one", user="ada"))
+    assert a.ask("tea", "mine?", user="eve").status_code == 403, "and keeps it from nobody"
     second = said(b.ask("tea", "one", first, "two", user="ada"))
     said(a.ask("tea", "one", first, "two", second, "three", user="ada"))
     given = CLIENT.post(f"{b.url}/s/tea/feedback", json={"value": 1, "turn": 1, "user": "ada"})
@@ -97,7 +98,7 @@ def test_any_gateway_goes_on_with_a_session(two: tuple[Served, Served], anywhere
     until(lambda: shown() == ["cake"])  # and nothing that was deleted
 
 
-def test_what_a_user_had_forgotten_comes_back_from_no_gateway(anywhere: str, tmp_path: Path) -> None:
+def test_what_a_user_had_corrected_or_forgotten_comes_back_from_no_gateway(anywhere: str, tmp_path: Path) -> None:
     options: dict[str, Any] = {"policy": "scripted", "rewards": ["feedback"], "memories": ["skillgraph"]}
     options["assignments"] = ['policy.replies=["Fine."]', f"memory.skillgraph.path={tmp_path / 'memory.db'}"]
     limits = Limits(shared=anywhere)
@@ -105,6 +106,13 @@ def test_what_a_user_had_forgotten_comes_back_from_no_gateway(anywhere: str, tmp
         for session in ("tea", "milk"):
             said(a.ask(session, "I keep bees.", user="ada"))
             b.post(f"/s/{session}/feedback", {"value": 1, "user": "ada", "words": "I prefer metric units."})
+        [item] = until(lambda: a.request("GET", "/memory?user=ada").json()["items"])
+        first = said(b.ask("plan", "What do my bees eat?", user="ada"))
+        a.request("PATCH", f"/memory/{item['id']}?user=ada", json={"text": "I keep wasps."}).raise_for_status()
+        said(b.ask("plan", "What do my bees eat?", first, "And now?", user="ada"))
+        plan = shared_session(anywhere, "plan")
+        shown = [plan.messages[turn.shown[0]].content for turn in plan.turns]
+        assert ["bees" in shown[0], "wasps" in shown[1], "bees" in shown[1]] == [True, True, False]
         gone = b.request("DELETE", "/memory?user=ada").json()["deleted"]["skills"]
         for gateway, session in ((a, "tea"), (b, "milk")):
             gateway.post(f"/s/{session}/end", {"user": "ada"}).raise_for_status()

@@ -15,7 +15,7 @@ import re
 import secrets
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from hashlib import blake2b
@@ -193,6 +193,14 @@ class LiveSessionFinder(SessionFinder):
         reward = await self.live.conclude(session, finish)
         self.reading.ended(session.episode, reward)
         return reward
+
+    @asynccontextmanager
+    async def telling(self, user: str) -> AsyncIterator[Mapping[int, Session | None]]:
+        """For a block that changes what is remembered of a user: sessions that others lead, too, are told of it.
+
+        These are given by their numbers. None: it is being answered or ended elsewhere, and isn't told.
+        """
+        yield {}
 
     async def forget(self, user: str) -> dict[str, int]:
         """Let the memories forget a user, with all that was said so far. Returns how much they delete."""

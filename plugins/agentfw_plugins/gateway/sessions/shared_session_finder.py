@@ -14,7 +14,7 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -235,30 +235,35 @@ class SharedSessionFinder(LiveSessionFinder):
         self._forget(session)
         return reward
 
-    async def forget(self, user: str) -> dict[str, int]:
-        led, until = dict[int, Session](), time.monotonic() + self.patience
+    @contextlib.asynccontextmanager
+    async def telling(self, user: str) -> AsyncIterator[Mapping[int, Session | None]]:
+        until = time.monotonic() + self.patience
         began = await self._ask(self.store.left_of, user)
-        numbers = {one.number for one in began}
+        led: dict[int, Session | None] = {one.number: None for one in began}
         async with contextlib.AsyncExitStack() as stack:
             for one in (each for each in began if time.monotonic() < until):
                 with contextlib.suppress(BadRequest):  # it ends at this moment, or another gateway answers in it
                     session = await stack.enter_async_context(self.leading(Caller("", user), one.first))
                     led[session.episode.task.index] = session  # or the one that was begun again under its name
+            yield led
+            for each in led.values():
+                if each is not None and not each.over:
+                    await self.keep(each)
+
+    async def forget(self, user: str) -> dict[str, int]:
+        until = time.monotonic() + self.patience
+        async with self.telling(user) as led:
             # What is about to be heard or learned, such as of an answer that another gateway gave meanwhile, is
             # remembered first, so that it is forgotten, too.
             while any(
-                one.number not in led or led[one.number].over or (one.unheard and self.live.hearing.hears)
+                (session := led[one.number]) is None or session.over or (one.unheard and self.live.hearing.hears)
                 for one in await self._ask(self.store.left_of, user)
-                if one.number in numbers
+                if one.number in led
             ):
                 if time.monotonic() > until:
                     raise StorageError("what this user said is still being answered or learned", fix="ask again")
                 await asyncio.sleep(_PAUSE)
-            deleted = await self.live.forget(user)  # which is noted in these sessions
-            for session in led.values():
-                if not session.over:
-                    await self.keep(session)
-        return deleted
+            return await self.live.forget(user)  # which is noted in these sessions
 
     async def care(self) -> None:
         """Stay alive, see to what others have left, and delete old sessions, for ever."""
