@@ -34,6 +34,9 @@ class Scored:
     """Empty if the run has no reward models. Then the environment's own utility is the reward."""
     reward: float
     """The sum of the weighted scores, or the utility."""
+    unrated: bool = False
+    """Whether the run has reward models, none of which has said anything of it. It then has no scores, and its reward
+    of 0 says nothing."""
 
 
 @dataclass(frozen=True, slots=True)

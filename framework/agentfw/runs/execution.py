@@ -160,8 +160,8 @@ class Execution:
             with self._phase("publish", number):
                 served = await learning.publish(update)
         # In these groups there is nothing to compare.
-        rewards = [[scored.reward for scored in group] for group in groups if len(group) > 1]
-        alike = sum(math.isclose(min(some), max(some), rel_tol=_ROUNDING) for some in rewards)
+        rewards = [[scored.reward for scored in group if not scored.unrated] for group in groups]
+        alike = sum(math.isclose(min(some), max(some), rel_tol=_ROUNDING) for some in rewards if len(some) > 1)
         figures = rollouts.figures | {
             "groups": len(groups),
             "groups_alike": alike,
@@ -243,10 +243,11 @@ class Execution:
         counts["failed"] = len(play.failures)
         episodes = [scored for group in groups for scored in group]
         figures = means(lines)
+        rated = sum(not scored.unrated for scored in episodes)
         for score in (score for scored in episodes for score in scored.scores):
             # The mean over the episodes. Together, the components are the reward.
             name = f"reward/{score.component}"
-            figures[name] = figures.get(name, 0.0) + score.value / len(episodes)
+            figures[name] = figures.get(name, 0.0) + score.value / rated
         if answers := [turn for scored in episodes for turn in scored.episode.turns if turn.count]:
             figures["answer_tokens"] = math.fsum(turn.count for turn in answers) / len(answers)
             figures["answer_tokens_most"] = float(max(turn.count for turn in answers))

@@ -140,13 +140,13 @@ class BatchOptimizer(Optimizer, Generic[Own]):
 
 
 class Relative(BatchOptimizer[Chosen]):
-    """An optimizer that compares samples with each other."""
+    """An optimizer that compares samples with each other. Those that nobody has rated take no part."""
 
     baseline_has_own_sample = True
 
     def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
         check(groups)
-        groups = [group for group in groups if group]
+        groups = rated(groups)
         several = [[scored.reward for scored in group] for group in groups if len(group) > 1]
         self.figures = {
             "groups": float(len(groups)),
@@ -175,6 +175,12 @@ def check(groups: Sequence[Sequence[Scored]]) -> None:
                     )
 
 
+def rated(groups: Sequence[Sequence[Scored]]) -> list[list[Scored]]:
+    """What can be compared: nothing said is no reward of 0."""
+    told = [[scored for scored in group if not scored.unrated] for group in groups]
+    return [group for group in told if group]
+
+
 def spoken(episode: Episode) -> list[Turn]:
     """The turns that have an answer. The others have no tokens to learn from."""
     return [turn for turn in episode.turns if turn.count or turn.token_ids or turn.text]
@@ -198,8 +204,10 @@ def of_track(scored: Scored, track: Track) -> float:
     return math.fsum(score.value for score in scores_of(scored) if score.track == track)
 
 
-def has_track(scored: Scored, track: Track) -> bool:
-    return any(score.track == track for score in scores_of(scored))
+def on_track(samples: Sequence[Scored], track: Track) -> tuple[list[int], list[float]]:
+    """The places of the samples with scores on a track, and their rewards there."""
+    places = [place for place, one in enumerate(samples) if any(score.track == track for score in scores_of(one))]
+    return places, [of_track(samples[place], track) for place in places]
 
 
 def by_component(scored: Scored) -> dict[str, float]:
@@ -263,7 +271,7 @@ def alike(values: Sequence[float]) -> bool:
 
 def centred(values: Sequence[float]) -> list[float]:
     """Each value minus the mean."""
-    if alike(values):
+    if not values or alike(values):
         return [0.0] * len(values)
     middle = mean(values)
     return [value - middle for value in values]

@@ -320,12 +320,24 @@ def test_in_a_first_batch_each_is_measured_from_the_others() -> None:
 
 def test_nothing_said_is_no_reward_of_0() -> None:
     """Ada's second answer got no thumb: it teaches nothing, and her history doesn't know of it."""
-    for name in ("empirical_bayes", "reinforce"):
+    for name in ("empirical_bayes", "reinforce", "parpo"):
         with_silence, without = chosen(name, PERSONAL), chosen(name, PERSONAL)
-        rated = [group("ada", [1.0]), group("ben", [-1.0], 1), group("cem", [0.5], 2)]
+        rated = [group("ada", [1.0]), group("ben", [-1.0, 2.0], 1), group("cem", [0.5], 2)]
         silent = Scored(make.episode(index=3), (Score("00003-0", "length", 9.0),), 9.0)
 
         assert values(with_silence.advantages([*rated, [silent]])) == [*values(without.advantages(rated)), 0.0]
+        assert with_silence.state().get("anchors") == without.state().get("anchors")
+
+
+@pytest.mark.parametrize("name", ["grpo", "dapo", "gdpo", "gigpo", "turnwise", "reinforce", "empirical_bayes", "dpo"])
+def test_what_nobody_has_rated_is_compared_with_nothing(name: str) -> None:
+    rated = [make.rewarded([5.0, 5.5]), make.rewarded([6.0, 6.0], index=1)]
+    silent = [
+        [*group, Scored(make.episode(2, index=index), (), 0.0, unrated=True)] for index, group in enumerate(rated)
+    ]
+
+    assert chosen(name).advantages(silent) == chosen(name).advantages(rated)
+    assert chosen(name).missing(silent, 2) == chosen(name).missing(rated, 2)
 
 
 @relaxed
