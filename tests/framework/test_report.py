@@ -45,6 +45,12 @@ def test_a_line_goes_up_where_its_values_go_up_and_nan_is_a_gap() -> None:
     assert [x for x, _ in first + second] == sorted(x for x, _ in first + second)
     assert first[0][1] > first[1][1] > first[2][1] > second[0][1]
     assert len(second) == 3
+    # Of a long line some points are left out, but not the last, and none of a line that has few.
+    few = Series("few", [math.nan] * 2000 + [1.0, math.nan, math.nan], quiet=True, joined=False)
+    long = line_chart([few, Series("long", range(2003))], title="Long")
+    (line,) = curves(long, SERIES[0])
+    assert (len(line), len(curves(long, FAINT))) == (668, 0)
+    assert line[-1] == min(line, key=lambda point: point[1]), "it ends where its values end"
 
 
 def test_each_line_is_named_with_its_last_value_and_a_point_tells_its_value_and_interval() -> None:
