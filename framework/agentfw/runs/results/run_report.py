@@ -91,7 +91,7 @@ def _page(folder: RunFolder, records: _Records) -> Page:
                 f"{each['which']}, reward {each['reward']:.3g}, episode {each['episode']}\n{each['answer']}"
                 for each in line["samples"]
             ]
-            note = f"reward {line['rollouts'].get('reward', math.nan):.3g}"
+            note = f"reward {figure_text('reward', line['rollouts'].get('reward', math.nan))}"
             page.details(f"Update {line['update']}", "\n\n".join(said), note=note)
     if left_out := reasons(folder.failed()):
         page.section("Left out", "Episodes that failed. They are in no figure of this report.")
