@@ -131,6 +131,7 @@ def test_the_terminal_shows_values_as_blocks_in_proportion_that_fit_its_width() 
     assert sparkline([0, 1, math.nan, 2]) == "▁▅ █"
     assert sparkline([3, 3]) == "▄▄"
     assert len(sparkline(range(1000), width=40)) == 40
+    assert sparkline([0.0] * 78 + [1.0], width=40)[-1] == "█", "the newest is there"
     assert sparkline([0, 4, 2, 2, 4, 4], width=3) == "▁▁█", "means"
     assert bars([]) == sparkline([]) == ""
 

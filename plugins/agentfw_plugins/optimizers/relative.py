@@ -145,16 +145,15 @@ class Relative(BatchOptimizer[Chosen]):
     baseline_has_own_sample = True
 
     def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
-        check(groups)
         groups = rated(groups)
+        found = super().advantages(groups)
         several = [[scored.reward for scored in group] for group in groups if len(group) > 1]
-        self.figures = {
+        self.figures |= {
             "groups": float(len(groups)),
             "groups_of_one": float(len(groups) - len(several)),
             "groups_alike": float(sum(map(alike, several))),
+            "advantage_size": mean([abs(advantage.value) for advantage in found]) if found else 0.0,
         }
-        found = self.compare(groups)
-        self.figures["advantage_size"] = mean([abs(advantage.value) for advantage in found]) if found else 0.0
         return found
 
     def loss(self) -> Loss:
