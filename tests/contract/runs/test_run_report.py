@@ -32,7 +32,12 @@ def report(folder: Any) -> str:
     return page.read_text("utf-8")
 
 
-def test_one_episode_is_enough_and_rounds_make_the_curve(laboratory: Any, tmp_path: Path) -> None:
+def test_one_episode_is_enough_and_rounds_make_the_curve(
+    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    players = {"always 0": {"error": 0.5}, "always 4": {"error": 0.25}}
+    guessing = importlib.import_module("agentfw_laboratory.guessing")
+    monkeypatch.setattr(guessing.Guessing, "references", lambda self, task: players)
     folder = laboratory.play(tmp_path, episodes=1, environment={"name": "guessing", "settings": {"rounds": 8}}).folder
     page = report(folder)
 
@@ -40,7 +45,8 @@ def test_one_episode_is_enough_and_rounds_make_the_curve(laboratory: Any, tmp_pa
     last = f"error, 8: {number_labels([fmean(episode.series('error')[-2:])])[0]}"
     assert last in (folder.path / "curve.svg").read_text("utf-8"), "the mean of the last 2 rounds"
     assert not re.search(r"\bnan\b", page.partition("<script>")[0], re.I)
-    assert "one episode" in page
+    assert "one episode; the best simple player, always 4: 0.250" in page
+    assert "100% were carried out" in page
     assert ", 1 episode<" in page
     assert "Error by round" in page
     assert "The lower the error, the better." in page
