@@ -16,6 +16,7 @@ import agentfw as framework
 from agentfw import Episode
 from agentfw.errors import UsageError
 from agentfw.runs import RunFolder, figure_text, find_run, list_runs, timeline_picture, write_report
+from agentfw.runs.results.run_report import training_notes
 
 from .conftest import number_labels
 
@@ -121,6 +122,10 @@ def test_a_training_says_where_its_time_went(laboratory: Any, tmp_path: Path) ->
     )
     page = report(trained.folder)
 
+    # What an optimizer says is told if it says so after each update.
+    line = {**trained.folder.updates()[0], "note": "wait"}
+    assert "wait" in training_notes([line, line])
+    assert training_notes([line, {**line, "note": ""}]) == training_notes(trained.folder.updates())
     for phase in ("playing", "learning", "publishing", "evaluating"):
         assert f"<td>{phase}</td>" in page
     assert "waiting for rollouts" not in page
