@@ -291,6 +291,7 @@ def test_a_training_that_learns_tells_what_its_rewards_are_made_of(trainings: An
     training = trainings.train(tmp_path, tasks=5, rewards=rewards, updates=2)
 
     assert all(line["rollouts"]["groups_learned"] for line in training.folder.updates())
+    assert not {"utility", "format"} & training.folder.evaluation(0).metrics()[0]["outcome"].keys()
     assert not any("learned" in words for words in shown(training))
     assert "nothing learned" not in reported(training)
     for line in training.folder.updates():

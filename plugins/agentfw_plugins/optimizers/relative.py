@@ -120,7 +120,7 @@ class BatchOptimizer(Optimizer, Generic[Own]):
         self.figures: dict[str, float] = {}
 
     def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
-        """The advantages of checked groups, none of them empty. May add to the figures.
+        """The advantages of checked groups. May add to the figures.
 
         A turn without an advantage is left out of the loss. One with an advantage of zero counts in the loss's mean,
         and is computed only where a KL penalty acts on it.
@@ -133,7 +133,7 @@ class BatchOptimizer(Optimizer, Generic[Own]):
     def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
         check(groups)
         self.figures = {}
-        return self.compare([group for group in groups if group])
+        return self.compare(groups)
 
     def metrics(self) -> Mapping[str, float]:
         return dict(self.figures)
