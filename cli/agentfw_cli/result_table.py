@@ -95,9 +95,8 @@ def _evaluations(run: RunInfo, summary: Summary, stages: Mapping[int, Sequence[M
 def _quarters(headline: str, episodes: Sequence[Mapping[str, Any]], out: Out) -> None:
     """The headline in each quarter of the rounds or episodes."""
     rounds = by_round(episodes)
-    values = [sum(some) / len(some) for some in rounds.values()] or [
-        value for value in columns(episodes).get(headline, []) if not math.isnan(value)
-    ]
+    values = [sum(some) / len(some) for some in rounds.values()] or columns(episodes).get(headline, [])
+    values = [value for value in values if not math.isnan(value)]
     if len(values) < _ENOUGH:
         return
     quarters = [values[len(values) * part // 4 : len(values) * (part + 1) // 4] for part in range(4)]

@@ -88,7 +88,6 @@ def test_one_value_has_an_estimate_but_no_bounds() -> None:
         (lambda: bootstrap_ratio([1.0, 2.0], [0.0, 0.0]), "sum to 0"),
         (lambda: paired_difference({"a": 1.0}, {"b": 1.0}), "no episode in common"),
         (lambda: paired_difference([1.0], [1.0, 2.0]), "equal lengths"),
-        (lambda: paired_difference({"a": 1.0}, [1.0]), "has ids"),
     ],
 )
 def test_what_cannot_be_estimated_says_why(call: Callable[[], object], part: str) -> None:

@@ -164,7 +164,7 @@ class Page:
         drawn = picture.to_svg(standalone=False)
         self._blocks.append(f'<figure><div class="scroll" tabindex="0">{drawn}</div></figure>')
 
-    def table(self, columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[Cell]], caption: str = "") -> None:
         """A table that is sorted by clicking a heading. Number columns are right-aligned with common decimals."""
         for row in rows:
             if len(row) != len(columns):
@@ -186,7 +186,9 @@ class Page:
                 row += f"<td{kind}{value}>{_text(text)}</td>"
             body.append(f"<tr>{row}</tr>\n")
         drawn = f"<table><thead><tr>{''.join(head)}</tr></thead>\n<tbody>{''.join(body)}</tbody></table>"
-        self._blocks.append(f'<figure><div class="scroll" tabindex="0">{drawn}</div></figure>')
+        # The caption stays where it is when the table scrolls sideways.
+        below = f"<figcaption>{_text(caption)}</figcaption>" if caption else ""
+        self._blocks.append(f'<figure><div class="scroll" tabindex="0">{drawn}</div>{below}</figure>')
 
     def details(self, summary: str, text: str, *, note: str = "") -> None:
         """Preformatted text in a collapsible block, such as a transcript, a log or a settings file."""

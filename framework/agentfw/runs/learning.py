@@ -190,7 +190,6 @@ class Learning:
         learned = [group for group in groups if acts and any(by_episode[one.episode.id] for one in group)]
         rewards = [scored.reward for group in groups for scored in group if not scored.unrated]
         # All advantages are zero though rewards differ, and the optimizer keeps no state: so it will be later on.
-        # Where all fared alike, one that compares within the batch has nothing to say either, and goes on.
         differ = any(rewards) and (len(rewards) == 1 or not math.isclose(min(rewards), max(rewards)))
         if self.spec.samples == 1 and differ and not taught and not self.optimizer.state():
             raise UsageError(

@@ -385,8 +385,8 @@ def _with_tasks(file: str, values: SpecValues) -> SpecValues:
 def start_from_runs(names: Sequence[str], runs: Path, optimizer: str | None = None, metric: str = "") -> Start:
     """Trainings that learn from what was recorded in these runs, or in one metric of the feedback in them.
 
-    Both are settings of the environment, and of each reward that has `runs` in the spec. So is `until`, where they have
-    it: the time from which on nothing counts, or a resumed training would find other tasks. A name may be an address
+    Both are settings of the environment, and of each reward that has `runs` in the spec. So is `until`, the time from
+    which on nothing counts: a training that is resumed would find other tasks. A name may also be an address
     such as postgresql://..., if an entry point of the group `agentfw.recordings` is called as it begins: a function
     that makes runs of what is there, `copied(address, host, directory_of_runs)`, and returns their folders.
     """
@@ -409,19 +409,12 @@ def start_from_runs(names: Sequence[str], runs: Path, optimizer: str | None = No
         else:
             values = start_of_training(host, name, spec)
         environment = _kept(values.get("environment"), _name_in(values.get("environment")))
-        about = {"runs": folders, **({"metric": metric} if metric else {})}
-        now = time.time()
-
-        def reading(kind: str, choice: dict[str, Any]) -> dict[str, Any]:
-            model = host.settings_model(kind, str(choice["name"]))
-            ends = {"until": now} if model and "until" in model.model_fields else {}
-            return with_settings(choice, **about, **ends)
-
+        about = {"runs": folders, "until": time.time(), **({"metric": metric} if metric else {})}
         scored = [
-            reading("reward", choice) if "runs" in choice.get("settings", {}) else choice
+            with_settings(choice, **about) if "runs" in choice.get("settings", {}) else choice
             for choice in listed(values.get("rewards", ()))
         ]
-        played = reading("environment", environment)
+        played = with_settings(environment, **about)
         return values.then("--from", {**values, "environment": played, "rewards": scored})
 
     return start
