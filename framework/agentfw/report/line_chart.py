@@ -48,8 +48,6 @@ class Series:
         for name, values in (("x", self.x), ("low", self.low), ("high", self.high)):
             if values is not None and len(values) != len(self.y):
                 raise UsageError(f'series "{self.name}" has {len(self.y)} y values and {len(values)} {name} values')
-        if (self.low is None) != (self.high is None):
-            raise UsageError(f'series "{self.name}" has only one side of a band', fix="give both low and high")
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,6 @@ from .records.summary import intervals, means
 from .results.run_charts import call_in_words
 from .spec.weights import Progress
 
-_ROUNDING = 1e-12  # relative difference below which rewards count as equal
 _ADDED = 1_000  # blocks of samples that each update which was added has for itself: further groups take few of them
 _LONGEST = 600  # maximum number of characters of an answer; the episode has the whole
 
@@ -161,7 +160,7 @@ class Execution:
                 served = await learning.publish(update)
         # In these groups there is nothing to compare.
         rewards = [[scored.reward for scored in group if not scored.unrated] for group in groups]
-        alike = sum(math.isclose(min(some), max(some), rel_tol=_ROUNDING) for some in rewards if len(some) > 1)
+        alike = sum(math.isclose(min(some), max(some)) for some in rewards if len(some) > 1)
         figures = rollouts.figures | {
             "groups": len(groups),
             "groups_alike": alike,

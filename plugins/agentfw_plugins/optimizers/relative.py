@@ -199,14 +199,11 @@ def scores_of(scored: Scored) -> Sequence[Score]:
     return scored.scores or (Score(scored.episode.id, "reward", scored.reward),)
 
 
-def of_track(scored: Scored, track: Track) -> float:
-    return math.fsum(score.value for score in scores_of(scored) if score.track == track)
-
-
 def on_track(samples: Sequence[Scored], track: Track) -> tuple[list[int], list[float]]:
     """The places of the samples with scores on a track, and their rewards there."""
-    places = [place for place, one in enumerate(samples) if any(score.track == track for score in scores_of(one))]
-    return places, [of_track(samples[place], track) for place in places]
+    said = [[score.value for score in scores_of(one) if score.track == track] for one in samples]
+    places = [place for place, values in enumerate(said) if values]
+    return places, [math.fsum(said[place]) for place in places]
 
 
 def by_component(scored: Scored) -> dict[str, float]:
