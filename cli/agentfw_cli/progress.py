@@ -273,7 +273,7 @@ class _UpdateProgress(Progress):
 
     def evaluated(self, update: int, figures: Mapping[str, Interval]) -> None:
         self._evaluated(update, figures)
-        self.tell(f"{update}/{self.total()}   {self.headline} {self.evaluations[update]}", "")
+        self.tell(f"{update}/{self.total()}   {self.headline} {self.evaluations.get(update, 'not measured')}", "")
 
     def total(self) -> int:
         return self.run.spec.planned_updates
@@ -319,7 +319,8 @@ class _UpdateProgress(Progress):
 
     def _evaluated(self, update: int, figures: Mapping[str, Interval]) -> None:
         self.headline = leading(figures, self.headline)
-        self.evaluations[update] = figures[self.headline]
+        if self.headline in figures:
+            self.evaluations[update] = figures[self.headline]
 
 
 def _duration(seconds: float) -> str:

@@ -96,6 +96,7 @@ def _quarters(headline: str, episodes: Sequence[Mapping[str, Any]], out: Out) ->
     """The headline in each quarter of the rounds or episodes."""
     rounds = by_round(episodes)
     values = [sum(some) / len(some) for some in rounds.values()] or columns(episodes).get(headline, [])
+    values = [value for value in values if not math.isnan(value)]
     if len(values) < _ENOUGH:
         return
     quarters = [values[len(values) * part // 4 : len(values) * (part + 1) // 4] for part in range(4)]

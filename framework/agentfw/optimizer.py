@@ -23,17 +23,16 @@ __all__ = ["Advantage", "Loss", "Optimizer", "Scored"]
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """An episode with its scores and its total reward.
-
-    The scores are already weighted: each value is multiplied by its component's weight for its round and the current
-    training progress. An optimizer only has to sum the scores of a round, a turn, a track or a component.
-    """
+    """An episode with its scores and its total reward."""
 
     episode: Episode
     scores: tuple[Score, ...]
-    """Empty if the run has no reward models. Then the environment's own utility is the reward."""
+    """Each is multiplied by its component's weight for its round and the current training progress. An optimizer only
+    has to sum those of a round, a turn, a track or a component."""
     reward: float
-    """The sum of the weighted scores, or the utility."""
+    """The sum of the weighted scores. Without reward models there are no scores, and it is the world's own utility."""
+    unrated: bool = False
+    """Whether the run has reward models, and none of them has scored it. Its reward of 0 then says nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,12 @@ def test_one_long_episode_tells_its_rounds_and_a_quiet_run_nothing(agentfw: Agen
 
     assert sum("/100   error, last" in line for line in answer.err.splitlines()) == 10
     assert "error by quarter" in answer.out
+    # Of episodes, those count that were rated.
+    Path("tasks-test.jsonl").write_text("".join(f'{{"prompt": "Which?", "n": {n}}}\n' for n in range(12)))
+    Path("some.py").write_text("def some(n, completions):\n    return [None if of in (1, 5) else 1.0 for of in n]\n")
+    sets = ("--set", "environment.tasks=tasks-{split}.jsonl", "--set", 'policy.replies=["tea"]')
+    answer = agentfw("run", "questions", "--policy", "scripted", *sets, "--episodes", "12", "--reward", "some.py:some")
+    assert "reward by quarter   1.00 ▇" in answer.out
 
 
 def test_quiet_is_quiet(

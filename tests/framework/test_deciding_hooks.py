@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -158,11 +159,20 @@ def test_what_a_hook_does_to_a_call_that_it_allows_is_not_done() -> None:
     assert call.arguments == {"to": ["ada"]}
 
 
-def test_a_hook_may_change_a_record_and_take_no_turn_out_of_it() -> None:
+@pytest.mark.parametrize(
+    "cut",
+    [
+        lambda record: {**record, "turns": record["turns"][1:]},
+        lambda record: {**record, "task": {**record["task"], "user": "eve"}},
+    ],
+    ids=["turns", "task"],
+)
+def test_a_hook_may_change_a_record_and_take_no_turn_out_of_it_or_give_it_to_another(cut: Callable[..., Any]) -> None:
     class Cutting:
         @hookimpl
         def agentfw_record(self, record: dict[str, Any]) -> dict[str, Any]:
-            return {**record, "turns": record["turns"][1:]}
+            changed: dict[str, Any] = cut(record)
+            return changed
 
     record = Decisions(hooks_of(Cutting()), Spending(SpendingSettings())).record
     assert record is not None
@@ -179,6 +189,9 @@ def test_the_first_answer_to_a_question_counts_and_none_after_its_time() -> None
         assert (await questions.ask("?", "ada", "tea", 0.01))[0] is False
         assert not questions.open
         assert not questions.answer(2, allow=True)
+        for line, allowed in (("yet to be seen", False), ("", False), (" Yes\n", True)):
+            questions.listeners[:] = [partial(lambda said, one: questions.take_line(one.number, said), line)]
+            assert (await questions.ask("?", "ada", "tea", 60))[0] is allowed
 
     asyncio.run(ask())
 

@@ -133,6 +133,10 @@ def test_a_fault_that_all_have_stops_a_run_at_the_first_ones(laboratory: Any, fa
         with pytest.raises(EndpointError, match="the server answers 503"):
             asyncio.run(run.execute())
         assert fewest <= len(failed) < 15
+    failing(lambda task: task.index >= 16)
+    run = laboratory.create(tmp_path, **bandit, episodes=20, concurrency=1)
+    asyncio.run(run.execute())
+    assert len(run.folder.failed()) == 4, "the last ones are no reason to stop"
 
 
 def test_a_judge_that_is_down_drops_a_group(trainings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

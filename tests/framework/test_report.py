@@ -45,6 +45,12 @@ def test_a_line_goes_up_where_its_values_go_up_and_nan_is_a_gap() -> None:
     assert [x for x, _ in first + second] == sorted(x for x, _ in first + second)
     assert first[0][1] > first[1][1] > first[2][1] > second[0][1]
     assert len(second) == 3
+    # Of a long line some points are left out, but not the last, and none of a line that has few.
+    few = Series("few", [math.nan] * 2000 + [1.0, math.nan, math.nan], quiet=True, joined=False)
+    long = line_chart([few, Series("long", range(2003))], title="Long")
+    (line,) = curves(long, SERIES[0])
+    assert (len(line), len(curves(long, FAINT))) == (668, 0)
+    assert line[-1] == min(line, key=lambda point: point[1]), "it ends where its values end"
 
 
 def test_each_line_is_named_with_its_last_value_and_a_point_tells_its_value_and_interval() -> None:
@@ -68,8 +74,6 @@ def test_any_numbers_make_a_picture(values: list[float]) -> None:
 def test_series_that_do_not_fit_together_are_refused() -> None:
     with pytest.raises(UsageError, match="3 y values and 2 x values"):
         Series("s", [1, 2, 3], x=[1, 2])
-    with pytest.raises(UsageError, match="one side of a band"):
-        Series("s", [1, 2, 3], low=[1, 2, 3])
 
 
 def test_values_whose_order_means_nothing_are_points_that_no_line_joins() -> None:
@@ -125,6 +129,7 @@ def test_the_terminal_shows_values_as_blocks_in_proportion_that_fit_its_width() 
     assert sparkline([0, 1, math.nan, 2]) == "▁▅ █"
     assert sparkline([3, 3]) == "▄▄"
     assert len(sparkline(range(1000), width=40)) == 40
+    assert sparkline([0.0] * 78 + [1.0], width=40)[-1] == "█", "the newest is there"
     assert sparkline([0, 4, 2, 2, 4, 4], width=3) == "▁▁█", "means"
     assert bars([]) == sparkline([]) == ""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 from collections.abc import Iterable
@@ -239,6 +240,40 @@ def test_equal_rewards_are_told_on_the_screen_and_in_the_report(trainings: Any, 
     assert "2 of 2 updates: nothing learned: all rewards of 3 groups are equal." in reported(training)
 
 
+REWARDS = """
+def juicy(completions, n, **columns):
+    return [None if of % 2 or of == 8 else 4.0 + ("juice" in said) for of, said in zip(n, completions)]
+
+def alike(completions, **columns):
+    return [5.0] * len(completions)
+"""
+
+
+@pytest.mark.parametrize("reward", ["juicy", "alike"])
+def test_single_answers_that_nobody_has_rated_or_all_alike_teach_nothing(
+    trainings: Any, tmp_path: Path, reward: str
+) -> None:
+    """Of ten tasks, those with an even number are rated, but for the one that is held out; or all get the same."""
+    (tmp_path / "rewards.py").write_text(REWARDS)
+    (tmp_path / "tasks.jsonl").write_text("".join(f'{{"prompt": "Which?", "n": {n}}}\n' for n in range(10)))
+    asked = {"name": "questions", "settings": {"tasks": str(tmp_path / "tasks.jsonl")}}
+    values = {"environment": asked, "rewards": [f"{tmp_path / 'rewards.py'}:{reward}"], "optimizer": "reinforce"}
+    training = trainings.create(tmp_path, **values, samples=1, tasks=8, evaluation={"every": 2, "tasks": 1}, updates=2)
+    told: list[str] = []
+    asyncio.run(training.execute(progress_of(training.info, lambda line, style: told.append(line))))
+
+    folder = training.folder
+    worth = [json.loads((folder.rollouts(number).path / "advantages.json").read_text()) for number in (1, 2)]
+    if reward == "alike":
+        assert [line["rollouts"]["groups_learned"] for line in folder.updates()] == [0, 0]
+        return
+    assert [{int(name[:5]) % 2 for name in each} for each in worth] == [{0}, {0}]
+    for line in folder.updates():
+        assert 4 <= line["rollouts"]["reward"] == line["rollouts"]["reward/juicy"] <= 5
+    assert "2/2   reward not measured" in told
+    assert "nothing to show yet" in reported(training), "no evaluation was rated"
+
+
 def test_an_optimizer_that_gives_no_advantage_is_told_from_equal_rewards(trainings: Any, tmp_path: Path) -> None:
     training = trainings.train(tmp_path, optimizer={"name": "centred", "settings": {"fault": "nothing"}}, updates=1)
 
@@ -256,6 +291,7 @@ def test_a_training_that_learns_tells_what_its_rewards_are_made_of(trainings: An
     training = trainings.train(tmp_path, tasks=5, rewards=rewards, updates=2)
 
     assert all(line["rollouts"]["groups_learned"] for line in training.folder.updates())
+    assert not {"utility", "format"} & training.folder.evaluation(0).metrics()[0]["outcome"].keys()
     assert not any("learned" in words for words in shown(training))
     assert "nothing learned" not in reported(training)
     for line in training.folder.updates():

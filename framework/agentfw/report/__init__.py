@@ -7,7 +7,7 @@ True
 """
 
 from agentfw.report.canvas import Canvas, printable
-from agentfw.report.html import Number, Page, WebPage, page_policy, page_style, short, web_page
+from agentfw.report.html import Number, Page, page_policy, page_style, short, web_page
 from agentfw.report.lanes import Lane, Mark, Span, lanes_chart
 from agentfw.report.line_chart import Series, bars, line_chart, sparkline
 
@@ -19,7 +19,6 @@ __all__ = [
     "Page",
     "Series",
     "Span",
-    "WebPage",
     "bars",
     "lanes_chart",
     "line_chart",

@@ -72,8 +72,6 @@ class Canvas:
     """A picture of `width` by `height` pixels. `label` is its text for screen readers."""
 
     def __init__(self, width: float, height: float, *, label: str = "") -> None:
-        if not (0 < width < math.inf and 0 < height < math.inf):
-            raise ValueError(f"a canvas needs a width and a height, not {width} by {height}")
         self.width, self.height, self.label = width, height, label
         self._parts: list[str] = []
 

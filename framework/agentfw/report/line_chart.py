@@ -48,8 +48,6 @@ class Series:
         for name, values in (("x", self.x), ("low", self.low), ("high", self.high)):
             if values is not None and len(values) != len(self.y):
                 raise UsageError(f'series "{self.name}" has {len(self.y)} y values and {len(values)} {name} values')
-        if (self.low is None) != (self.high is None):
-            raise UsageError(f'series "{self.name}" has only one side of a band', fix="give both low and high")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +137,13 @@ def _prepare(series: Sequence[Series]) -> list[_Drawn]:
         low, high = (missing if bound is None else bound for bound in (one.low, one.high))
         columns = (map(float, column) for column in (across, one.y, low, high))
         rows = sorted((row for row in zip(*columns, strict=True) if math.isfinite(row[0])), key=lambda row: row[0])
-        if known := [y for _, y, _, _ in rows if math.isfinite(y)]:
+        if known := [place for place, row in enumerate(rows) if math.isfinite(row[1])]:
             colour = FAINT if one.quiet else SERIES[coloured % len(SERIES)]
             coloured += not one.quiet
-            drawn.append(_Drawn(one, rows[:: 1 + len(rows) // _DRAWN], colour, known[-1]))
+            # Every so manyth, the last among them. Gaps stay.
+            left_out = set(known) - set(known[:: -(1 + len(known) // _DRAWN)])
+            kept = [row for place, row in enumerate(rows) if place not in left_out]
+            drawn.append(_Drawn(one, kept, colour, rows[known[-1]][1]))
     return drawn
 
 

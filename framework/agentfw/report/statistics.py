@@ -221,8 +221,6 @@ def paired_difference(a: Mapping[str, float] | Numbers, b: Mapping[str, float] |
             text = "the two sides have no episode in common, so there is nothing to pair"
             raise UsageError(text, fix="compare runs of the same environment, split and seed")
         a, b = [a[key] for key in shared], [b[key] for key in shared]
-    elif isinstance(a, Mapping) or isinstance(b, Mapping):
-        raise UsageError("one side has ids and the other has none", fix="give both as mappings from id to value")
     if len(a) != len(b):
         text = f"values paired by position need equal lengths, not {len(a)} and {len(b)}"
         raise UsageError(text, fix="give mappings from id to value: ids that only one side has are then skipped")

@@ -37,7 +37,6 @@ from .records.summary import intervals, means
 from .results.run_charts import call_in_words
 from .spec.weights import Progress
 
-_ROUNDING = 1e-12  # relative difference below which rewards count as equal
 _ADDED = 1_000  # blocks of samples that each update which was added has for itself: further groups take few of them
 _LONGEST = 600  # maximum number of characters of an answer; the episode has the whole
 
@@ -160,8 +159,8 @@ class Execution:
             with self._phase("publish", number):
                 served = await learning.publish(update)
         # In these groups there is nothing to compare.
-        rewards = [[scored.reward for scored in group] for group in groups if len(group) > 1]
-        alike = sum(math.isclose(min(some), max(some), rel_tol=_ROUNDING) for some in rewards)
+        rewards = [[scored.reward for scored in group if not scored.unrated] for group in groups]
+        alike = sum(math.isclose(min(some), max(some)) for some in rewards if len(some) > 1)
         figures = rollouts.figures | {
             "groups": len(groups),
             "groups_alike": alike,
@@ -243,10 +242,11 @@ class Execution:
         counts["failed"] = len(play.failures)
         episodes = [scored for group in groups for scored in group]
         figures = means(lines)
+        rated = sum(not scored.unrated for scored in episodes)
         for score in (score for scored in episodes for score in scored.scores):
             # The mean over the episodes. Together, the components are the reward.
             name = f"reward/{score.component}"
-            figures[name] = figures.get(name, 0.0) + score.value / len(episodes)
+            figures[name] = figures.get(name, 0.0) + score.value / rated
         if answers := [turn for scored in episodes for turn in scored.episode.turns if turn.count]:
             figures["answer_tokens"] = math.fsum(turn.count for turn in answers) / len(answers)
             figures["answer_tokens_most"] = float(max(turn.count for turn in answers))

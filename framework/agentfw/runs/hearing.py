@@ -132,8 +132,7 @@ class Hearing:
                 except AgentfwError as error:
                     self.failed.add(user)
                     self._tell(error, "it will be tried at the next start")
-                if self._waiting.get(user) is waiting:
-                    waiting.popleft()
+                waiting.popleft()
             self._waiting.pop(user, None)
         finally:
             del self._workers[user]

@@ -188,9 +188,10 @@ class Learning:
         taught = sum(any(each.value for one in group for each in by_episode[one.episode.id]) for group in groups)
         acts = taught or self.optimizer.loss().kl > 0
         learned = [group for group in groups if acts and any(by_episode[one.episode.id] for one in group)]
-        rewarded = any(scored.reward for group in groups for scored in group)
-        # All advantages are zero and the optimizer keeps no state, so later updates can't do better.
-        if self.spec.samples == 1 and rewarded and not taught and not self.optimizer.state():
+        rewards = [scored.reward for group in groups for scored in group if not scored.unrated]
+        # All advantages are zero though rewards differ, and the optimizer keeps no state: so it will be later on.
+        differ = any(rewards) and (len(rewards) == 1 or not math.isclose(min(rewards), max(rewards)))
+        if self.spec.samples == 1 and differ and not taught and not self.optimizer.state():
             raise UsageError(
                 f"{self.optimizer.guard.title} has nothing to compare an episode with: samples is 1",
                 fix="set samples to 2 or more, or use empirical_bayes, which compares with the user's own history",

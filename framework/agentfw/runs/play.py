@@ -323,7 +323,7 @@ class Play:
                 Score(episode.id, component, weight * value, track, number, turn)
                 for component, track, value, number, turn, weight in record["scores"]
             )
-            self.scored[episode.id] = Scored(episode, scores, float(record["reward"]))
+            self.scored[episode.id] = Scored(episode, scores, float(record["reward"]), bool(record.get("unrated")))
 
 
 async def side_by_side(jobs: Iterable[Coroutine[Any, Any, None]]) -> None:

@@ -164,7 +164,7 @@ def episodes_without_turns_or_scores_will_do(subject: Optimizers) -> None:
     group = _group(0, 4)
     quiet = copy.deepcopy(group[0].episode)
     quiet.turns.clear()
-    _advantages(subject.make(), [[Scored(quiet, (), 0.0), *group[1:]]])
+    _advantages(subject.make(), [[Scored(quiet, (), 0.0, unrated=True), *group[1:]]])
     _advantages(subject.make(), [[Scored(scored.episode, (), scored.reward) for scored in group]])
     for scored in group:
         scored.episode.turns = [

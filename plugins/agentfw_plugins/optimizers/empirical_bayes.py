@@ -51,7 +51,7 @@ from agentfw.errors import StorageError
 from agentfw.optimizer import Advantage, Scored
 from agentfw.scores import Track
 
-from .relative import FLOOR, ROUNDING, Relative, TrackedSettings, has_track, mean, of_track, spread, throughout
+from .relative import FLOOR, ROUNDING, Relative, TrackedSettings, mean, on_track, spread, throughout
 
 _KNOWN = 1.5  # weight from which a user is part of the population: more than a single reward
 _GONE = 0.02  # weight below which a user is forgotten, as a single reward is after 130 updates
@@ -228,13 +228,13 @@ class EmpiricalBayes(Relative[EmpiricalBayesSettings]):
             about: list[list[tuple[int, int]]] = []
             rewards: list[list[tuple[str, float]]] = []
             for number, group in enumerate(groups):
-                said = [(place, scored) for place, scored in enumerate(group) if has_track(scored, track)]
-                if said:
-                    about.append([(number, place) for place, _ in said])
-                    users = [scored.episode.task.user if track == "personal" else "" for _, scored in said]
-                    rewards.append([(user, of_track(one, track)) for user, (_, one) in zip(users, said, strict=True)])
-            for places, found in zip(about, histories.judge(rewards, self.settings) if about else (), strict=True):
-                for (number, place), value in zip(places, found, strict=True):
+                places, found = on_track(group, track)
+                if places:
+                    about.append([(number, place) for place in places])
+                    users = [group[place].episode.task.user if track == "personal" else "" for place in places]
+                    rewards.append(list(zip(users, found, strict=True)))
+            for those, found in zip(about, histories.judge(rewards, self.settings) if about else (), strict=True):
+                for (number, place), value in zip(those, found, strict=True):
                     values[number][place] += weights[track] * value
         self.figures |= self.tracks["personal"].figures
         return throughout(groups, values)

@@ -38,9 +38,9 @@ from .relative import (
     by_round,
     by_turn,
     centred,
-    has_track,
     normalised,
-    of_track,
+    on_track,
+    rated,
     returns_to_go,
     scores_of,
     spoken,
@@ -199,7 +199,8 @@ class DAPO(GRPO):
     def missing(self, groups: Sequence[Sequence[Scored]], wanted: int) -> int:
         if not self.settings.skip or self.settings.kl:  # then none is left out
             return 0
-        different = sum(not alike([scored.reward for scored in self._shaped(group)]) for group in groups if group)
+        shaped = [[scored.reward for scored in self._shaped(group)] for group in rated(groups)]
+        different = sum(not alike(rewards) for rewards in shaped)
         most = wanted * (1 + self.settings.resample)
         return max(0, min(wanted - different, most - len(groups)))
 
@@ -228,9 +229,8 @@ class Reinforce(Relative[ReinforceSettings]):
         samples = [scored for group in groups for scored in group]
         values = [0.0] * len(samples)
         for track, weight in self.settings.weights.items():
-            places = [place for place, scored in enumerate(samples) if has_track(scored, track)]
-            rewards = [of_track(samples[place], track) for place in places]
-            for place, value in zip(places, normalised(rewards) if rewards else [], strict=True):
+            places, rewards = on_track(samples, track)
+            for place, value in zip(places, normalised(rewards), strict=True):
                 values[place] += weight * value
         return throughout([samples], [values])
 

@@ -35,7 +35,7 @@ from agentfw.errors import UsageError
 from agentfw.optimizer import Advantage, Loss, Scored
 
 from ..learners.losses import Figures, Terms, TokenLoss
-from .relative import BatchOptimizer, by_turn, returns_to_go, spoken
+from .relative import BatchOptimizer, by_turn, rated, returns_to_go, spoken
 
 if TYPE_CHECKING:
     import torch
@@ -156,7 +156,7 @@ class DPO(BatchOptimizer[DPOSettings]):
     def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
         found: list[Advantage] = []
         unpaired = left_out = 0
-        for group in groups:
+        for group in rated(groups):
             answers: dict[tuple[object, ...], list[tuple[float, str, int]]] = {}
             for scored in group:
                 # What came after an answer says how good it was, as far as it isn't known better.

@@ -10,7 +10,8 @@ of that user's personal rewards. The anchor is read before the batch updates it.
     group       b = group mean
 
 In a group of one there is no group mean, so that b = m with any of the first three, and no base advantage. With
-`base_baseline=running` its base reward is measured from the running mean of its query, over all users.
+`base_baseline=running` its base reward is measured from the running mean of its query, over all users. An episode
+without a score on a track takes no part in that track.
 
 |A_personal| <= max(bound, (n - 1) / sqrt(n)) in a group of n, whatever the history. The second term is what a reward
 that is normalised within its group can reach. Measured against a history there is no such limit: after a few equal
@@ -41,7 +42,7 @@ from pydantic import Field
 from agentfw.errors import SettingsError, StorageError
 from agentfw.optimizer import Advantage, Scored
 
-from .relative import ROUNDING, Relative, TrackedSettings, centred, mean, normalised, of_track, spread, throughout, unit
+from .relative import ROUNDING, Relative, TrackedSettings, centred, mean, normalised, on_track, spread, throughout, unit
 
 
 class PARPOSettings(TrackedSettings):
@@ -116,30 +117,33 @@ class PARPO(Relative[PARPOSettings]):
             self.restore(state if isinstance(state, Mapping) else {})
 
     def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
-        values: list[list[float]] = []
+        values = [[0.0] * len(group) for group in groups]
         users: dict[str, list[list[float]]] = {}
+        of_query: dict[str, list[float]] = {}
         judged: list[bool] = []  # of the groups that learn something personal, which do by an anchor
-        for group in groups:
-            base = self._base(group)
-            rewards = [of_track(scored, "personal") for scored in group]
-            names = [scored.episode.task.user for scored in group]
-            personals = self._personal(names, rewards)
+        for group, sums in zip(groups, values, strict=True):
+            places, rewards = on_track(group, "base")
+            queries = [group[place].episode.task.query for place in places]
+            for place, value in zip(places, self._base(queries, rewards), strict=True):
+                sums[place] += self.settings.base_weight * value
+            for query, reward in zip(queries, rewards, strict=True):
+                of_query.setdefault(query, []).append(reward)
+            places, rewards = on_track(group, "personal")
+            names = [group[place].episode.task.user for place in places]
+            personals = self._personal(names, rewards) if names else []
+            for place, value in zip(places, personals, strict=True):
+                sums[place] += self.settings.personal_weight * value
             if any(personals):
                 judged.append(any(map(self._counts, names)))
-            weights = self.settings.base_weight, self.settings.personal_weight
-            values.append([weights[0] * both[0] + weights[1] * both[1] for both in zip(base, personals, strict=True)])
             for name in dict.fromkeys(names):
                 own = [reward for reward, other in zip(rewards, names, strict=True) if other == name]
                 users.setdefault(name, []).append(own)
         if self.settings.base_baseline == "running":
-            of_query: dict[str, list[float]] = {}
-            for scored in (one for group in groups for one in group):
-                of_query.setdefault(scored.episode.task.query, []).append(of_track(scored, "base"))
             for query, some in of_query.items():
                 self.queries[query] = self._updated(self.queries.get(query), [some])
         self.figures["users"] = float(len(users))
+        self.figures["anchored"] = sum(judged) / max(len(judged), 1)
         if users:
-            self.figures["anchored"] = sum(judged) / max(len(judged), 1)
             self.figures["warming"] = mean([float(not self._counts(name)) for name in users])
             anchors = [self._updated(self.anchors.get(name), parts) for name, parts in users.items()]
             self.anchors |= dict(zip(users, anchors, strict=True))
@@ -157,11 +161,10 @@ class PARPO(Relative[PARPOSettings]):
             "let users come back more often, or lower optimizer.warm_up."
         )
 
-    def _base(self, group: Sequence[Scored]) -> list[float]:
-        rewards = [of_track(scored, "base") for scored in group]
-        anchor = self.queries.get(group[0].episode.task.query)
-        running = self.settings.base_baseline == "running" and len(group) == 1
-        if not running or anchor is None or anchor.updates < self.settings.warm_up:
+    def _base(self, queries: Sequence[str], rewards: Sequence[float]) -> list[float]:
+        running = self.settings.base_baseline == "running" and len(rewards) == 1
+        anchor = self.queries.get(queries[0]) if running else None
+        if anchor is None or anchor.updates < self.settings.warm_up:
             return normalised(rewards)
         difference = rewards[0] - anchor.mean
         one = max(unit(math.sqrt(anchor.variance)), abs(difference) / self.settings.bound)

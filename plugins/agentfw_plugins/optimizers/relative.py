@@ -120,7 +120,7 @@ class BatchOptimizer(Optimizer, Generic[Own]):
         self.figures: dict[str, float] = {}
 
     def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
-        """The advantages of checked groups, none of them empty. May add to the figures.
+        """The advantages of checked groups. May add to the figures.
 
         A turn without an advantage is left out of the loss. One with an advantage of zero counts in the loss's mean,
         and is computed only where a KL penalty acts on it.
@@ -133,28 +133,27 @@ class BatchOptimizer(Optimizer, Generic[Own]):
     def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
         check(groups)
         self.figures = {}
-        return self.compare([group for group in groups if group])
+        return self.compare(groups)
 
     def metrics(self) -> Mapping[str, float]:
         return dict(self.figures)
 
 
 class Relative(BatchOptimizer[Chosen]):
-    """An optimizer that compares samples with each other."""
+    """An optimizer that compares samples with each other. Those that nobody has rated take no part."""
 
     baseline_has_own_sample = True
 
     def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
-        check(groups)
-        groups = [group for group in groups if group]
+        groups = rated(groups)
+        found = super().advantages(groups)
         several = [[scored.reward for scored in group] for group in groups if len(group) > 1]
-        self.figures = {
+        self.figures |= {
             "groups": float(len(groups)),
             "groups_of_one": float(len(groups) - len(several)),
             "groups_alike": float(sum(map(alike, several))),
+            "advantage_size": mean([abs(advantage.value) for advantage in found]) if found else 0.0,
         }
-        found = self.compare(groups)
-        self.figures["advantage_size"] = mean([abs(advantage.value) for advantage in found]) if found else 0.0
         return found
 
     def loss(self) -> Loss:
@@ -173,6 +172,12 @@ def check(groups: Sequence[Sequence[Scored]]) -> None:
                         f"{what} of episode {scored.episode.id} is {value}, which nothing can be learned from",
                         fix="fix the reward model or the environment that gave it; nothing was changed",
                     )
+
+
+def rated(groups: Sequence[Sequence[Scored]]) -> list[list[Scored]]:
+    """What can be compared: nothing said is no reward of 0."""
+    told = [[scored for scored in group if not scored.unrated] for group in groups]
+    return [group for group in told if group]
 
 
 def spoken(episode: Episode) -> list[Turn]:
@@ -194,12 +199,11 @@ def scores_of(scored: Scored) -> Sequence[Score]:
     return scored.scores or (Score(scored.episode.id, "reward", scored.reward),)
 
 
-def of_track(scored: Scored, track: Track) -> float:
-    return math.fsum(score.value for score in scores_of(scored) if score.track == track)
-
-
-def has_track(scored: Scored, track: Track) -> bool:
-    return any(score.track == track for score in scores_of(scored))
+def on_track(samples: Sequence[Scored], track: Track) -> tuple[list[int], list[float]]:
+    """The places of the samples with scores on a track, and their rewards there."""
+    said = [[score.value for score in scores_of(one) if score.track == track] for one in samples]
+    places = [place for place, values in enumerate(said) if values]
+    return places, [math.fsum(said[place]) for place in places]
 
 
 def by_component(scored: Scored) -> dict[str, float]:
@@ -263,7 +267,7 @@ def alike(values: Sequence[float]) -> bool:
 
 def centred(values: Sequence[float]) -> list[float]:
     """Each value minus the mean."""
-    if alike(values):
+    if not values or alike(values):
         return [0.0] * len(values)
     middle = mean(values)
     return [value - middle for value in values]

@@ -77,18 +77,25 @@ _NEEDED: dict[Kind, tuple[str, str]] = {
 """What is read of each kind, and what to tell `agentfw feedback SESSION` for more of it."""
 
 
-def read_examples(runs: Sequence[Path], good: float, metric: str = "", kind: Kind = "rated") -> list[Example]:
+def read_examples(
+    runs: Sequence[Path], good: float, metric: str = "", kind: Kind = "rated", until: float | None = None
+) -> list[Example]:
     """The rated answers of some runs, and those of the other `kind`, ordered by what is in them, not by run.
 
-    A good one has at least the feedback `good` about the `metric`, and a bad one at most minus that.
+    A good one has at least the feedback `good` about the `metric`, and a bad one at most minus that. What was said
+    after `until` doesn't count.
     """
     looked, cut_off = Metric.read(metric), list[Turn]()
     every = list[Example]()
     for run in runs:
         ended = {episode.id: episode for episode in RunFolder.open(run).episodes()}
         going_on = {episode.id: episode for episode in read_sessions(run)}
-        for episode in {**going_on, **ended}.values():
-            every += _of_episode(with_annotations(episode, run), good, looked, cut_off)
+        for recorded in {**going_on, **ended}.values():
+            episode = with_annotations(recorded, run)
+            if until is not None:
+                said = [event for event in episode.events if float(event.data.get("at", 0.0)) <= until]
+                episode = replace(episode, events=said)
+            every += _of_episode(episode, good, looked, cut_off)
     rated = [example for example in every if example.kind == "rated"]
     # The best answer to a request of a user, beside each bad one.
     requests = defaultdict[tuple[object, ...], list[Example]](list)
@@ -194,6 +201,14 @@ class RecordedSettings(Settings):
     metric: str = Field(
         "", description="Metric of the feedback, or a bound of it, such as `stars>=4`. Default: feedback without one."
     )
+    until: float | None = Field(
+        None,
+        description="Time in seconds since 1970 from which on feedback doesn't count. `agentfw train --from` sets it "
+        "to when it begins, so that a training which is resumed while a gateway goes on finds the same tasks.",
+    )
+
+    def read(self, kind: Kind = "rated") -> list[Example]:
+        return read_examples([Path(run) for run in self.runs], self.good, self.metric, kind, self.until)
 
 
 class FromFeedbackSettings(RecordedSettings):
@@ -267,7 +282,7 @@ class FromFeedback(SessionEnvironment):
 
 @lru_cache(maxsize=4)
 def _examples_of(settings: FromFeedbackSettings) -> list[Example]:
-    return read_examples([Path(run) for run in settings.runs], settings.good, settings.metric, settings.kind)
+    return settings.read(settings.kind)
 
 
 class FeedbackPreferenceSettings(RecordedSettings):
@@ -290,8 +305,7 @@ class FeedbackPreference(RewardModel):
             from agentfw_rewardmodels import PreferenceModel
             from agentfw_rewardmodels import PreferenceSettings as FitSettings
 
-            runs = [Path(run) for run in self.settings.runs]
-            examples = split_of(read_examples(runs, self.settings.good, self.settings.metric), "train")
+            examples = split_of(self.settings.read(), "train")
             # Answers with the same text are one item.
             items = [blake2b(one.text.encode(errors="replace"), digest_size=12).hexdigest() for one in examples]
             texts = {item: one.text for item, one in zip(items, examples, strict=True)}

@@ -315,14 +315,6 @@ def test_silence_is_part_of_the_comparison_and_nothing_to_learn_from(name: str) 
     assert found["00000-0", 0] > 0
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_an_empty_group_is_no_group(name: str) -> None:
-    optimizer = chosen(name)
-
-    assert optimizer.advantages([[], []]) == []
-    assert optimizer.metrics().get("groups", 0.0) == 0.0
-
-
 @pytest.mark.parametrize("name", ["grpo", "dapo", "gspo", "gdpo", "gigpo", "parpo", "roundwise", "turnwise"])
 def test_differences_far_below_the_floor_are_no_signal(name: str) -> None:
     """A judge's noise of 1e-5 would be an advantage of 1.25 if it were divided by its own spread."""

@@ -108,9 +108,14 @@ def test_in_a_group_of_several_users_each_is_measured_from_their_own_anchor() ->
 
     assert values(parpo.advantages([[ada[0], bob[1]]])) == pytest.approx([1.0, 1.0], abs=1e-6)
     assert parpo.state()["anchors"]["bob"][0] == 21.0  # by a tenth of the way
-    # The limit is a deviation away: 30 and 10, and bob's rewards are on average 50 and 2.
-    for baseline, rewards, found in (("min_upper", [40.0, 60.0], [1.0, 3.0]), ("max_lower", [0.0, 4.0], [-1.0, -0.6])):
-        one = chosen("parpo", {"baseline": baseline, "base_weight": 0.0, "personal_weight": 1.0})
+    # The limit is a deviation away, 30 and 10, or half of one, 15; and bob's rewards are on average 50 and 2.
+    for baseline, margin, rewards, found in (
+        ("min_upper", 1.0, [40.0, 60.0], [1.0, 3.0]),
+        ("max_lower", 1.0, [0.0, 4.0], [-1.0, -0.6]),
+        ("max_lower", 0.5, [0.0, 4.0], [-1.5, -1.1]),
+    ):
+        own = {"baseline": baseline, "margin": margin, "base_weight": 0.0, "personal_weight": 1.0}
+        one = chosen("parpo", own)
         one.restore({"anchors": {"bob": [20.0, 100.0, 9]}})
         assert values(one.advantages([make.tracked([0.0, 0.0], rewards, user="bob")])) == pytest.approx(found)
 
@@ -278,6 +283,8 @@ def test_group_and_history_are_weighed_by_precision() -> None:
     Rewards 2 and 4. Each other sample counts a = 0.5 / (0.5 + 0.5) = 1/2, so b is 2 and 1, and r - b 0 and 3. Their
     variance is 2, where 0.5 is expected: d^2 = (0.5 + 2) / 2. With four samples, a = 0.5 / (0.5 + 0.5 / 3) = 3/4, the
     variance is 4, and d^2 = (0.5 + 9 x 4) / 10.
+
+    The first batch alone says how large the shares are: 2, and 3^2 less a half of what was expected; ten is the most.
     """
     one = chosen("empirical_bayes", PERSONAL)
     track = {"batches": 0, "noise": 0.5, "requests": 0.5}
@@ -286,6 +293,10 @@ def test_group_and_history_are_weighed_by_precision() -> None:
     one.restore(known)
     two = values(one.advantages([group("ada", [2.0, 4.0])]))
     assert two == pytest.approx([0.0, 3 / math.sqrt(5 / 4)], abs=5e-3)
+    assert [one.state()["personal"][share] for share in ("noise", "requests")] == pytest.approx([2.0, 8.75], abs=5e-3)
+    one.restore(known)
+    one.advantages([group("ada", [20.0, 22.0])])
+    assert one.state()["personal"]["requests"] == 10.0
     one.restore(known)
     four = values(one.advantages([group("ada", [1.0, 1.0, 1.0, 5.0])]))
     assert four == pytest.approx(
@@ -320,12 +331,24 @@ def test_in_a_first_batch_each_is_measured_from_the_others() -> None:
 
 def test_nothing_said_is_no_reward_of_0() -> None:
     """Ada's second answer got no thumb: it teaches nothing, and her history doesn't know of it."""
-    for name in ("empirical_bayes", "reinforce"):
+    for name in ("empirical_bayes", "reinforce", "parpo"):
         with_silence, without = chosen(name, PERSONAL), chosen(name, PERSONAL)
-        rated = [group("ada", [1.0]), group("ben", [-1.0], 1), group("cem", [0.5], 2)]
+        rated = [group("ada", [1.0]), group("ben", [-1.0, 2.0], 1), group("cem", [0.5], 2)]
         silent = Scored(make.episode(index=3), (Score("00003-0", "length", 9.0),), 9.0)
 
         assert values(with_silence.advantages([*rated, [silent]])) == [*values(without.advantages(rated)), 0.0]
+        assert with_silence.state().get("anchors") == without.state().get("anchors")
+
+
+@pytest.mark.parametrize("name", ["grpo", "dapo", "gdpo", "gigpo", "turnwise", "reinforce", "empirical_bayes", "dpo"])
+def test_what_nobody_has_rated_is_compared_with_nothing(name: str) -> None:
+    rated = [make.rewarded([5.0, 5.5]), make.rewarded([6.0, 6.0], index=1)]
+    silent = [
+        [*group, Scored(make.episode(2, index=index), (), 0.0, unrated=True)] for index, group in enumerate(rated)
+    ]
+
+    assert chosen(name).advantages(silent) == chosen(name).advantages(rated)
+    assert chosen(name).missing(silent, 2) == chosen(name).missing(rated, 2)
 
 
 @relaxed

@@ -59,6 +59,7 @@ def same(one: PreferenceModel, other: PreferenceModel) -> bool:
 
 def test_somebody_known_by_a_profile_alone_has_a_score_at_once(model: PreferenceModel) -> None:
     assert model.score("newcomer", JAZZ).reward > model.score("newcomer", MUSEUM).reward
+    assert model.score("newcomer", JAZZ).interest_share == 0.5
     stranger = {"hobby": "loves the museum and art"}
     assert model.score("x", MUSEUM, profile=stranger).reward > model.score("x", JAZZ, profile=stranger).reward
     assert model.score("u2", JAZZ, profile=stranger) == model.score("u2", JAZZ), "what they like says more"

@@ -225,7 +225,7 @@ def test_what_is_meant_beyond_doubt_is_taken(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("The second is better.", "no JSON"),
+        ('<think>{"scores": [0.5, 1]}</think>The second is better.', "no JSON"),
         ('{"scores": [{"id": 1, "score": 0.5}]}', "no score for 2"),
         ('{"scores": [0.5, 1, 1]}', "not a JSON object with a list"),
         ('{"scores": [{"id": 1, "score": NaN}, {"id": 2, "score": 1}]}', "from 0 to 1"),

@@ -16,6 +16,7 @@ import agentfw as framework
 from agentfw import Episode
 from agentfw.errors import UsageError
 from agentfw.runs import RunFolder, figure_text, find_run, list_runs, timeline_picture, write_report
+from agentfw.runs.results.run_report import training_notes
 
 from .conftest import number_labels
 
@@ -32,7 +33,12 @@ def report(folder: Any) -> str:
     return page.read_text("utf-8")
 
 
-def test_one_episode_is_enough_and_rounds_make_the_curve(laboratory: Any, tmp_path: Path) -> None:
+def test_one_episode_is_enough_and_rounds_make_the_curve(
+    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    players = {"always 0": {"error": 0.5}, "always 4": {"error": 0.25}}
+    guessing = importlib.import_module("agentfw_laboratory.guessing")
+    monkeypatch.setattr(guessing.Guessing, "references", lambda self, task: players)
     folder = laboratory.play(tmp_path, episodes=1, environment={"name": "guessing", "settings": {"rounds": 8}}).folder
     page = report(folder)
 
@@ -40,7 +46,8 @@ def test_one_episode_is_enough_and_rounds_make_the_curve(laboratory: Any, tmp_pa
     last = f"error, 8: {number_labels([fmean(episode.series('error')[-2:])])[0]}"
     assert last in (folder.path / "curve.svg").read_text("utf-8"), "the mean of the last 2 rounds"
     assert not re.search(r"\bnan\b", page.partition("<script>")[0], re.I)
-    assert "one episode" in page
+    assert "one episode; the best simple player, always 4: 0.250" in page
+    assert "100% were carried out" in page
     assert ", 1 episode<" in page
     assert "Error by round" in page
     assert "The lower the error, the better." in page
@@ -115,6 +122,10 @@ def test_a_training_says_where_its_time_went(laboratory: Any, tmp_path: Path) ->
     )
     page = report(trained.folder)
 
+    # What an optimizer says is told if it says so after each update.
+    line = {**trained.folder.updates()[0], "note": "wait"}
+    assert "wait" in training_notes([line, line])
+    assert training_notes([line, {**line, "note": ""}]) == training_notes(trained.folder.updates())
     for phase in ("playing", "learning", "publishing", "evaluating"):
         assert f"<td>{phase}</td>" in page
     assert "waiting for rollouts" not in page

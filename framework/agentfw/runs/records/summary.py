@@ -261,13 +261,14 @@ def compare_runs(
 
 
 def change(folder: RunFolder) -> PairedDifference | None:
-    """The change of the headline from the first to the last evaluation, task by task. None with fewer than two."""
+    """The change of the headline from the first to the last evaluation, task by task. None if no task has both."""
     stages = folder.stages()
     if len(stages) < 2:
         return None
     first, last = (_tables(folder, stages[number]) for number in (min(stages), max(stages)))
     name = leading(first.keys() & last.keys(), folder.headline)
-    return paired_difference(last[name], first[name])
+    before, after = first.get(name, {}), last.get(name, {})
+    return paired_difference(after, before) if before.keys() & after.keys() else None
 
 
 def _tables(folder: RunFolder, records: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:

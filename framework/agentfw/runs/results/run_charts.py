@@ -136,10 +136,11 @@ def _by_round(headline: str, records: Sequence[Mapping[str, Any]]) -> _Curve:
 def _by_update(headline: str, stages: Mapping[int, Sequence[Mapping[str, Any]]]) -> _Curve:
     found = {number: intervals(records) for number, records in stages.items()}
     name = leading(set.intersection(*(set(figures) for figures in found.values())), headline)
-    values = [figures[name] for figures in found.values()]
-    means, low, high = ([getattr(value, bound) for value in values] for bound in ("estimate", "low", "high"))
-    label = f"{name}, mean and 95% interval of {values[0].count} held-out episodes"
-    return [Series(name, means, x=list(found), low=low, high=high)], name, "update", label
+    values = {number: figures[name] for number, figures in found.items() if name in figures}
+    means, low, high = ([getattr(value, bound) for value in values.values()] for bound in ("estimate", "low", "high"))
+    count = max((value.count for value in values.values()), default=0)
+    label = f"{name}, mean and 95% interval of {count} held-out episodes"
+    return [Series(name, means, x=list(values), low=low, high=high)], name, "update", label
 
 
 def _smoothed(values: Sequence[float], span: int) -> list[float]:

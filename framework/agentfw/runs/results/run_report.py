@@ -91,7 +91,7 @@ def _page(folder: RunFolder, records: _Records) -> Page:
                 f"{each['which']}, reward {each['reward']:.3g}, episode {each['episode']}\n{each['answer']}"
                 for each in line["samples"]
             ]
-            note = f"reward {line['rollouts']['reward']:.3g}"
+            note = f"reward {figure_text('reward', line['rollouts'].get('reward', math.nan))}"
             page.details(f"Update {line['update']}", "\n\n".join(said), note=note)
     if left_out := reasons(folder.failed()):
         page.section("Left out", "Episodes that failed. They are in no figure of this report.")
@@ -147,14 +147,15 @@ def _cards_of_training(
 ) -> list[tuple[str, str, str]]:
     found = [intervals(records) for records in stages.values()]
     name = leading(found[0].keys() & found[-1].keys(), folder.headline)
-    cards = [(f"{name} before", f"{found[0][name].estimate:.3f}", _range(found[0][name]))]
-    if len(found) > 1:
+    cards = []
+    if name in found[0]:
+        cards.append((f"{name} before", f"{found[0][name].estimate:.3f}", _range(found[0][name])))
+    if len(found) > 1 and name in found[-1]:
         note = _range(found[-1][name], beyond if name == folder.headline else "")
         cards.append((f"{name} now", f"{found[-1][name].estimate:.3f}", note))
-        difference = change(folder)
-        if difference is not None:
-            note = f"{_range(difference.difference)}, {difference.chance}"
-            cards.append(("change", f"{difference.difference.estimate:+.3f}", note))
+    if (difference := change(folder)) is not None:
+        note = f"{_range(difference.difference)}, {difference.chance}"
+        cards.append(("change", f"{difference.difference.estimate:+.3f}", note))
     tokens = sum(int(line["rollouts"]["tokens"]) for line in lines)
     # With staleness the policy plays meanwhile, and the learner waits for it.
     clocks = [line["seconds"] for line in lines]

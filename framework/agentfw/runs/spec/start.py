@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import takewhile
@@ -384,7 +385,8 @@ def _with_tasks(file: str, values: SpecValues) -> SpecValues:
 def start_from_runs(names: Sequence[str], runs: Path, optimizer: str | None = None, metric: str = "") -> Start:
     """Trainings that learn from what was recorded in these runs, or in one metric of the feedback in them.
 
-    Both are settings of the environment, and of each reward that has `runs` in the spec. A name may also be an address
+    Both are settings of the environment, and of each reward that has `runs` in the spec. So is `until`, the time from
+    which on nothing counts: a training that is resumed would find other tasks. A name may also be an address
     such as postgresql://..., if an entry point of the group `agentfw.recordings` is called as it begins: a function
     that makes runs of what is there, `copied(address, host, directory_of_runs)`, and returns their folders.
     """
@@ -407,7 +409,7 @@ def start_from_runs(names: Sequence[str], runs: Path, optimizer: str | None = No
         else:
             values = start_of_training(host, name, spec)
         environment = _kept(values.get("environment"), _name_in(values.get("environment")))
-        about = {"runs": folders, **({"metric": metric} if metric else {})}
+        about = {"runs": folders, "until": time.time(), **({"metric": metric} if metric else {})}
         scored = [
             with_settings(choice, **about) if "runs" in choice.get("settings", {}) else choice
             for choice in listed(values.get("rewards", ()))

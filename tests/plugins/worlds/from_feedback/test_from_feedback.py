@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from asynchronous import asynchronous
 
-from agentfw import Episode, Host, Message, Moment, Run, Task, Turn
+from agentfw import Environment, Episode, Host, Message, Moment, Run, Task, Turn
 from agentfw.errors import UsageError
 from agentfw.request import Action, Sampling
 from agentfw.runs import LiveRun, parse_spec
@@ -85,6 +85,29 @@ async def test_a_policy_answers_with_the_end_and_the_limit_of_the_recorded_reque
     turns = [turn for episode in run.folder.episodes() for turn in episode.turns]
     assert turns
     assert {(turn.stop, turn.max_tokens) for turn in turns} == {(("\n",), 5)}
+
+
+@asynchronous
+async def test_a_training_that_is_resumed_finds_the_tasks_that_it_began_with(host: Host, tmp_path: Path) -> None:
+    async def rate(live: LiveRun, numbers: range) -> None:
+        for number in numbers:
+            session = live.begin(f"s{number}", user="ada")
+            await session.answer([Message("user", f"Which tea at {number}?")])
+            session.feedback(1.0, turn=0)
+            await live.keep(session)
+
+    async with LiveRun.create(parse_spec(SPEC), host, tmp_path) as live:
+        await rate(live, range(12))
+        values = start_from_runs([str(live.folder.path)], tmp_path, "grpo")(host, None, None)
+        await rate(live, range(12, 30))
+
+    assert len(read_examples([live.folder.path], 0.5)) == 30
+    for settings in (values["environment"]["settings"], values["rewards"][0]["settings"]):
+        assert len(read_examples([live.folder.path], 0.5, until=settings["until"])) == 12
+    tasks = parse_spec(values)
+    environment = host.create("environment", tasks.environment.name, tasks.environment.settings)
+    assert isinstance(environment, Environment)
+    assert len(environment.tasks(100, 7, "train")) == 10
 
 
 @asynchronous
