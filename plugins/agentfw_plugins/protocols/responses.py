@@ -238,6 +238,8 @@ class Responses(Protocol):
                 raise body.unsupported(f"include[{place}]")
         if included or values.get("top_logprobs"):
             values["logprobs"] = True
+        if values.get("stream") is True:
+            values["stream_options"] = {"include_usage": True}  # its last event always has the token counts
         return Body(values)
 
     def write_request(self, chat: Body) -> Json:

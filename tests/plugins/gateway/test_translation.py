@@ -75,7 +75,7 @@ def test_a_request_for_a_response_is_translated_or_refused_by_the_fields_name(fi
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_response_has_all_of_the_answer(upstream: Start, stream: bool) -> None:
-    gateway = upstream(STREAM if stream else RICH)
+    gateway = upstream(STREAM if stream else RICH, counts=True)
     client = gateway.openai()
 
     if stream:
