@@ -11,6 +11,7 @@ from .completion import Json, event, number, objects, table, text
 from .protocol import BadRequest, Body, Malformed, Protocol, StreamReader, StreamWriter, functions_of, turns_of
 
 _FINISH = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
+_FINISHED = {name: own for own, name in _FINISH.items()} | {"model_context_window_exceeded": "length"}
 _KINDS = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -62,7 +63,8 @@ class _EventReader(StreamReader):
             function = {"arguments": text(delta["partial_json"])}
             yield completion.chunk_of({"tool_calls": [{"index": self._calls[place], "function": function}]})
         elif kind == "message_delta":
-            self._usage = {**self._usage, **table(found.get("usage"))}
+            counts = table(found.get("usage"))
+            self._usage |= {name: count for name, count in counts.items() if count is not None}
             yield {**completion.chunk_of({}, _finish_of(delta.get("stop_reason"))), "usage": _counts(self._usage)}
         elif kind == "message_stop":
             self.ended = True
@@ -356,7 +358,7 @@ def _finish(choice: Mapping[str, Any], refused: bool, body: Body) -> Json:
 
 
 def _finish_of(reason: object) -> str:
-    return next((own for own, name in _FINISH.items() if name == reason), "stop")
+    return _FINISHED.get(text(reason), "stop")
 
 
 def _arguments(block: Json) -> str:

@@ -136,6 +136,26 @@ def test_a_refusal_is_said_and_an_end_at_a_text_is_told_where_the_protocol_can(p
         assert (stopped["stop_reason"], stopped["stop_sequence"]) == ("stop_sequence", "END")
 
 
+def test_a_message_that_fills_the_context_is_cut_off_and_its_last_event_may_leave_counts_open() -> None:
+    ended = {"stop_reason": "model_context_window_exceeded"}
+    begun = {"usage": {"input_tokens": 5, "cache_read_input_tokens": 4, "output_tokens": 1}}
+    counts = {"input_tokens": None, "cache_read_input_tokens": None, "output_tokens": 5}
+    events = [
+        {"type": "message_start", "message": begun},
+        {"type": "message_delta", "delta": ended, "usage": counts},
+        {"type": "message_stop"},
+    ]
+
+    whole = protocols()["messages"].read_answer({**ended, "content": []})
+    reply = StreamedReply(protocols()["messages"].reader)
+    for one in events:
+        reply.take(b"data: " + json.dumps(one).encode())
+
+    for found in (whole, reply.whole()):
+        assert found["choices"][0]["finish_reason"] == "length"
+    assert within({"prompt_tokens": 9, "completion_tokens": 5}, reply.whole()["usage"])
+
+
 @pytest.mark.parametrize("protocol", CONVERSING, ids=lambda protocol: protocol.name)
 def test_a_stream_is_read_as_it_was_written(protocol: Protocol) -> None:
     writer = protocol.writer(Body({"model": "served"}))
