@@ -107,7 +107,7 @@ class _EventWriter(StreamWriter):
 
     def end(self) -> Iterator[bytes]:
         yield from self._close()
-        finish, usage = _finish(self._finish, self._refused, self.body), _usage({"usage": self._usage})
+        finish, usage = self._ended(), _usage({"usage": self._usage})
         for block, said in zip(self._content, map("".join, self._said), strict=True):
             if block["type"] == "tool_use":
                 block["input"] = completion.arguments_of(said)
@@ -116,6 +116,15 @@ class _EventWriter(StreamWriter):
         self.whole = {**self.whole, "content": self._content, **finish, "usage": usage}
         yield _event("message_delta", delta=finish, usage=usage)
         yield _event("message_stop")
+
+    def _ended(self) -> Json:
+        stopped = self._finish.get("stop_reason")  # vLLM says which stop sequence it was
+        if isinstance(stopped, str) and stopped in (self.body.values.get("stop_sequences") or ()):
+            return {"stop_reason": "stop_sequence", "stop_sequence": stopped}
+        reason = text(self._finish.get("finish_reason"))
+        if reason == "stop" and any(block["type"] == "tool_use" for block in self._content):
+            reason = "tool_calls"  # servers say so of a call that the request demanded
+        return {"stop_reason": "refusal" if self._refused else _FINISH.get(reason, "end_turn"), "stop_sequence": None}
 
     def _block(self, key: Any, block: Json) -> Iterator[bytes]:
         if key != self._open:
@@ -347,14 +356,6 @@ def _format(form: Body) -> Json:
         raise form.unsupported("type")
     schema = {"name": "answer", "schema": form.values.get("schema"), "strict": True}
     return {"type": "json_schema", "json_schema": schema}
-
-
-def _finish(choice: Mapping[str, Any], refused: bool, body: Body) -> Json:
-    ended = choice.get("stop_reason")  # vLLM says which stop sequence it was
-    if isinstance(ended, str) and ended in (body.values.get("stop_sequences") or ()):
-        return {"stop_reason": "stop_sequence", "stop_sequence": ended}
-    reason = "refusal" if refused else _FINISH.get(str(choice.get("finish_reason")), "end_turn")
-    return {"stop_reason": reason, "stop_sequence": None}
 
 
 def _finish_of(reason: object) -> str:

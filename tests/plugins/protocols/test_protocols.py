@@ -130,8 +130,11 @@ def test_a_refusal_is_said_and_an_end_at_a_text_is_told_where_the_protocol_can(p
         {**REPLY, "choices": [{**ENDS[0], "finish_reason": "stop", "stop_reason": "END"}]}, body
     )
 
+    demanded = protocol.write_answer({**REPLY, "choices": [{"message": MESSAGE, "finish_reason": "stop"}]}, body)
+
     assert (found["message"].get("refusal") or found["message"]["content"]) == "No."
     if protocol.name == "messages":
+        assert demanded["stop_reason"] == "tool_use", "clients of messages carry calls out where it says so"
         assert found["finish_reason"] == "content_filter"
         assert (stopped["stop_reason"], stopped["stop_sequence"]) == ("stop_sequence", "END")
 
