@@ -68,7 +68,9 @@ class _EventReader(StreamReader):
             yield completion.chunk_of({"refusal": text(found.get("delta"))})
         elif kind == "response.output_item.done":
             yield from self._call(table(found.get("item")))
-        elif kind in ("response.completed", "response.incomplete", "response.failed"):
+        elif kind == "response.failed":
+            raise _failed(whole)
+        elif kind in ("response.completed", "response.incomplete"):
             for item in objects(whole.get("output")):
                 yield from self._call(item)
             said = "".join(text(_said(item).get("content")) for item in objects(whole.get("output")))
@@ -278,6 +280,8 @@ class Responses(Protocol):
     def read_answer(self, whole: Any) -> Json:
         if not isinstance(table(whole).get("output"), list):
             raise Malformed("the answer has no output")
+        if whole.get("status") == "failed":
+            raise _failed(whole)
         message: Json = {"role": "assistant", "content": ""}
         for item in objects(whole["output"]):
             for name, value in _said(item).items():
@@ -399,6 +403,11 @@ def _written(part: Body, kind: str) -> Json:
 
 
 # -- what a server answers ---------------------------------------------------------------------------------------------
+
+
+def _failed(whole: Json) -> Malformed:
+    told = table(whole.get("error"))
+    return Malformed(f"the server gave up: {text(told.get('message'))[:300]}", told)
 
 
 def _said(item: Json) -> Json:

@@ -159,6 +159,16 @@ def test_a_message_that_fills_the_context_is_cut_off_and_its_last_event_may_leav
     assert within({"prompt_tokens": 9, "completion_tokens": 5}, reply.whole()["usage"])
 
 
+def test_a_response_that_failed_is_no_answer() -> None:
+    failed = {"status": "failed", "output": [], "error": {"code": "server_error", "message": "oh dear"}}
+    event = json.dumps({"type": "response.failed", "response": failed}).encode()
+
+    with pytest.raises(Malformed, match="oh dear"):
+        protocols()["responses"].read_answer(failed)
+    with pytest.raises(Malformed, match="oh dear"):
+        StreamedReply(protocols()["responses"].reader).take(b"data: " + event)
+
+
 @pytest.mark.parametrize("protocol", CONVERSING, ids=lambda protocol: protocol.name)
 def test_a_stream_is_read_as_it_was_written(protocol: Protocol) -> None:
     writer = protocol.writer(Body({"model": "served"}))
