@@ -36,6 +36,7 @@ _NAMES = {
 }
 _SAME = ("model", "stream", "temperature", "top_p", "max_tokens")  # fields that are the same in chat completions
 _WRITTEN = {"messages", "tools", "tool_choice", "response_format", "max_completion_tokens", "stop", "user"}
+_WRITTEN |= {"parallel_tool_calls", "reasoning_effort"}
 _MOST_TOKENS = 4096  # the limit of a request that has none, as this protocol must have one
 
 
@@ -214,11 +215,15 @@ class Messages(Protocol):
             mode, name = chat.chosen()
             kind = {"required": "any"}.get(mode, mode)
             body["tool_choice"] = {"type": "tool", "name": name} if name else {"type": kind}
-        if "response_format" in chat:
+        if functions and chat.values.get("parallel_tool_calls") is False:
+            chosen = body.setdefault("tool_choice", {"type": "auto"})
+            chosen |= {} if chosen["type"] == "none" else {"disable_parallel_tool_use": True}
+        config = {"effort": chat.values["reasoning_effort"]} if "reasoning_effort" in chat else {}
+        if "response_format" in chat and chat.inner("response_format").text("type") != "text":
             if (schema := table(chat.inner("response_format").values.get("json_schema")).get("schema")) is None:
                 raise chat.unsupported("response_format", "must be a json_schema for this server")
-            body["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
-        return body
+            config["format"] = {"type": "json_schema", "schema": schema}
+        return {**body, **({"output_config": config} if config else {})}
 
     def with_recalled(self, body: Json, recalled: str) -> Json:
         return {**body, "system": completion.with_text(body.get("system"), recalled)}

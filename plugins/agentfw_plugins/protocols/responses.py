@@ -24,10 +24,10 @@ _NAMES = {
     "max_output_tokens": "max_completion_tokens",
 }
 _SAME = {"model", "stream", "temperature", "top_p", "user", "safety_identifier", "store", "metadata"}
-_SAME |= {"parallel_tool_calls"}
+_SAME |= {"parallel_tool_calls", "service_tier", "prompt_cache_key", "prompt_cache_retention"}
 """Fields that are the same in chat completions."""
 _WRITTEN = {"messages", "tools", "tool_choice", "response_format", "reasoning_effort", "max_tokens", "stream_options"}
-_WRITTEN |= {"max_completion_tokens", "stop", "n", "seed"}
+_WRITTEN |= {"max_completion_tokens", "stop", "n", "seed", "verbosity"}
 _ECHOED: Json = {
     "instructions": None,
     "max_output_tokens": None,
@@ -263,6 +263,8 @@ class Responses(Protocol):
         if "response_format" in chat:
             form = chat.inner("response_format").values
             body["text"] = {"format": {"type": form.get("type"), **table(form.get("json_schema"))}}
+        if "verbosity" in chat:
+            body["text"] = {**body.get("text", {}), "verbosity": chat.values["verbosity"]}
         if "reasoning_effort" in chat:
             body["reasoning"] = {"effort": chat.values["reasoning_effort"]}
         return body
@@ -382,7 +384,9 @@ def _format(form: Body) -> Json | None:
 def _items(message: Body) -> Iterator[Json]:
     role, content = message.text("role"), message.values.get("content")
     if role == "tool":
-        yield {"type": "function_call_output", "call_id": message.text("tool_call_id"), "output": content or ""}
+        told = [_written(part, "input_text") for part in message.parts("content")]
+        output = told if isinstance(content, list) else content or ""
+        yield {"type": "function_call_output", "call_id": message.text("tool_call_id"), "output": output}
         return
     if parts := message.parts("content"):
         kind = "output_text" if role == "assistant" else "input_text"

@@ -72,7 +72,7 @@ def within(wanted: Any, found: Any) -> bool:
 @pytest.mark.parametrize(
     "more",
     [
-        {"tool_choice": "required"},
+        {"tool_choice": "required", "response_format": {"type": "text"}},
         {"tool_choice": {"type": "function", "function": {"name": "weather"}}},
         {"response_format": FORM, "top_p": 0.9},
     ],
@@ -82,8 +82,25 @@ def test_a_request_is_read_as_it_was_written(protocol: Protocol, more: dict[str,
 
     written = {**protocol.write_request(Body(chat)), "model": "served"}
 
-    unnamed = {"response_format": FORM} if "response_format" in more else {}  # a format has no name in some protocols
+    unnamed = {"response_format": more.get("response_format")}  # a format has no name in some, and text is the usual
     assert within(chat, {**protocol.read_request(Body(written)).values, **unnamed})
+
+
+@pytest.mark.parametrize("name", ["responses", "messages"])
+def test_fields_that_have_a_counterpart_are_written_as_it(name: str) -> None:
+    more = {"parallel_tool_calls": False, "reasoning_effort": "low", "tool_choice": "required"}
+    alike = {"service_tier": "flex", "prompt_cache_key": "k", "verbosity": "low", "response_format": FORM}
+    more |= alike if name == "responses" else {}
+    told = [{"type": "text", "text": "22"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]
+    talk = [*CHAT["messages"][:-1], {**CHAT["messages"][-1], "content": told}]
+
+    written = protocols()[name].write_request(Body({**CHAT, "messages": talk, **more}))
+    none = protocols()[name].write_request(Body({**CHAT, **more, "tool_choice": "none"}))
+
+    read = protocols()[name].read_request(Body(written)).values
+    assert within(more, read)
+    assert [part["type"] for part in read["messages"][-1]["content"]] == ["text", "image_url"]
+    assert none["tool_choice"] == ("none" if name == "responses" else {"type": "none"})
 
 
 @pytest.mark.parametrize("protocol", CONVERSING, ids=lambda protocol: protocol.name)
