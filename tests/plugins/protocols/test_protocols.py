@@ -214,6 +214,24 @@ def test_pieces_of_a_stream_belong_to_their_choice_and_to_their_call() -> None:
     assert (first["content"], second["content"]) == ("a", "b")
     calls = [(one["id"], one["function"]["arguments"]) for one in first["tool_calls"]]
     assert calls == [("c1", '{"city": 1}'), ("c2", "{}"), ("c3", "{}")]
+    for index in (1, 0):
+        assert not reply.ended, "another choice goes on"
+        reply.take(b"data: " + json.dumps({"choices": [{"index": index, "finish_reason": "stop"}]}).encode())
+    assert reply.ended
+
+
+def test_calls_to_which_a_server_gives_one_index_stay_apart_and_a_call_with_several_ids_stays_one() -> None:
+    def told(name: str | None, words: str, identity: str) -> bytes:
+        call = {"index": 0, "id": identity, "function": {"name": name, "arguments": words}}
+        return b"data: " + json.dumps({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}).encode()
+
+    reply = StreamedReply(protocols()["chat"].reader)
+    for line in (told("weather", "{", "c"), told(None, "}", "x"), told("weather", "{}", "d"), told("", "", "d")):
+        reply.take(line)
+
+    [choice] = reply.so_far()["choices"]
+    calls = [(one["id"], one["function"]["name"], one["function"]["arguments"]) for one in choice["message"]["tool_calls"]]
+    assert calls == [("c", "weather", "{}"), ("d", "weather", "{}")]
 
 
 def test_thoughts_belong_to_one_answer_and_a_prompt_that_is_blocked_has_one_that_was_filtered() -> None:
