@@ -57,7 +57,9 @@ def test_n_answers_are_n_turns(serve: Serve) -> None:
 
     assert [choice["index"] for choice in answer["choices"]] == [0, 1, 2]
     assert sorted(choice["message"]["content"] for choice in answer["choices"]) == ["one", "three", "two"]
-    assert len(gateway.episode("local").turns) == 3
+    turns = gateway.episode("local").turns
+    assert answer["usage"]["completion_tokens"] == sum(turn.count for turn in turns) > turns[0].count
+    assert len(turns) == 3
 
 
 @pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "weather"}}])
