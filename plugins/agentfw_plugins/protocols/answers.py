@@ -191,14 +191,14 @@ def _calls(text: str, found: object, names: Collection[str]) -> tuple[str, tuple
     if not isinstance(found, list) or not found:
         return text, (), ()
     calls, failures, written = list[Call](), list[str](), list[str]()
-    for index, one in enumerate(found):
+    for one in found:
         function = table(table(one).get("function"))
         written.append(tagged(function.get("name"), function.get("arguments")))
         # Parsed like any other, so that the rules for calls don't depend on who extracted them.
         parsed = parse_calls(written[-1], names)
         if len(parsed.calls) == 1 and not parsed.failures:
             call = parsed.calls[0]
-            calls.append(Call(call.name, call.arguments, str(one.get("id") or f"call_{index}")))
+            calls.append(Call(call.name, call.arguments, str(one.get("id") or "")))
         failures += parsed.failures
     if len(calls) < len(found):
         text = "\n".join([text, *written] if text else written)
