@@ -127,7 +127,16 @@ class _ChunkReader(StreamReader):
 
 
 class _ChunkWriter(StreamWriter):
+    def __init__(self, body: Body) -> None:
+        super().__init__(body)
+        self._begun = False
+
     def take(self, chunk: Json) -> Iterator[bytes]:
+        choice = completion.choice_of(chunk)
+        if choice and not self._begun:  # clients take the role from the first delta, and other protocols tell none
+            self._begun = True
+            delta = {"role": "assistant", **table(choice.get("delta"))}
+            chunk = {**chunk, "choices": [{**choice, "delta": delta}]}
         yield event(chunk)
 
     def end(self) -> Iterator[bytes]:

@@ -54,8 +54,9 @@ class _EventReader(StreamReader):
         elif kind == "content_block_start" and block.get("type") == "tool_use":
             index = self._calls.setdefault(place, len(self._calls))
             # An input that isn't empty has come whole.
-            function = {"name": block.get("name"), "arguments": _arguments(block) if block.get("input") else ""}
-            yield completion.chunk_of({"tool_calls": [{"index": index, "id": block.get("id"), "function": function}]})
+            arguments = _arguments(block) if block.get("input") else ""
+            call = completion.call_of(block.get("id"), block.get("name"), arguments)
+            yield completion.chunk_of({"tool_calls": [{"index": index, **call}]})
         elif kind == "content_block_delta" and "text" in delta:
             yield completion.chunk_of({"content": text(delta["text"])})
         elif kind == "content_block_delta" and "thinking" in delta:
@@ -385,7 +386,9 @@ def _counts(usage: Json) -> Json:
     if parts[2]:
         long = table(usage.get("cache_creation")).get("ephemeral_1h_input_tokens") or 0
         details |= {"written_tokens": parts[2], "written_long_tokens": long}
-    counts = {"prompt_tokens": sum(parts) if is_told else None, "completion_tokens": usage.get("output_tokens")}
+    prompt, sampled = sum(parts) if is_told else None, usage.get("output_tokens")
+    total = None if prompt is None else prompt + number(sampled)
+    counts = {"prompt_tokens": prompt, "completion_tokens": sampled, "total_tokens": total}
     return {**counts, "prompt_tokens_details": details}
 
 
