@@ -188,14 +188,11 @@ class _ContinuationReader(_ChunkReader):
         yield from super().read({**found, "choices": choices})
 
 
-class _ContinuationWriter(StreamWriter):
+class _ContinuationWriter(_ChunkWriter):
     def take(self, chunk: Json) -> Iterator[bytes]:
         choice = completion.choice_of(chunk)
         if choice or chunk.get("usage"):
             yield event(_completion(chunk, [_from_chat(choice, "delta")] if choice else []))
-
-    def end(self) -> Iterator[bytes]:
-        yield b"data: [DONE]\n\n"
 
 
 class Completions(ChatCompletions):
