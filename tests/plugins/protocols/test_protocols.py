@@ -261,7 +261,7 @@ def test_a_request_to_a_policy_of_this_process_has_one_limit_one_user_and_the_to
     for choice, names in (("auto", "weather grep"), ("none", ""), ("required", "weather grep"), (one, "grep")):
         asked = read_chat(Body({**CHAT, "tools": [*CHAT["tools"], one], "tool_choice": choice}))
         assert [action.name for action in asked.actions] == names.split()
-    for field, value in (("tools", CHAT["tools"] * 2), ("response_format", FORM), ("user", "x" * 201)):
+    for field, value in (("tools", CHAT["tools"] * 2), ("response_format", FORM), ("user", "x" * 201), ("n", 17)):
         with pytest.raises(BadRequest) as refused:
             read_chat(Body({**CHAT, field: value}), follows_schemas=True)
         assert refused.value.field == field
