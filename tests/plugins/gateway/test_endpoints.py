@@ -78,6 +78,7 @@ def test_a_policy_in_this_process_goes_on_with_the_text(serve: Serve) -> None:
     assert turn.prompt_ids == chat.prompt_of(Request(said, plain=True)) != chat.prompt(said), "without a chat template"
     assert answer.object == "text_completion"
     assert text == turn.text
+    assert not answer.choices[0].model_extra, "token ids are for who asks for them"
     ends = [(choice.text, choice.finish_reason) for choice in (answer.choices[0], stopped.choices[0])]
     assert ends == [(text, "length"), (text[: text.find(text[-2:])], "stop")]
     assert answer.usage is not None

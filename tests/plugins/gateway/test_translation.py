@@ -81,11 +81,13 @@ def test_a_response_has_all_of_the_answer(upstream: Start, stream: bool) -> None
 
     if stream:
         with client.responses.stream(model="openai", input="hi") as events:
-            names = [event.type for event in events]
+            told: list[Any] = list(events)
             answer = events.get_final_response()
-        assert names.count("response.output_item.done") == 3
+        assert [event.type for event in told].count("response.output_item.done") == 3
+        assert [event.sequence_number for event in told] == list(range(len(told)))
     else:
-        answer = client.responses.create(model="openai", input="hi")
+        answer = client.responses.create(model="openai", input="hi", temperature=0.5)
+        assert (answer.temperature, answer.top_p, answer.tool_choice) == (0.5, None, "auto"), "as OpenAI repeats them"
 
     thought, message, call = answer.output
     assert thought.content[0].text == "Hm."
@@ -190,6 +192,7 @@ def test_a_server_that_speaks_no_chat_completions_answers_programs_that_do(
     assert len({piece.chunk.id for piece in pieces}) == 1
     for found in (whole, streamed):
         [choice] = found.choices
+        assert found.id == "chatcmpl-7"
         assert (choice.message.role, choice.message.content) == ("assistant", "Sunny.")
         assert choice.finish_reason == "tool_calls"
         [call] = choice.message.tool_calls or ()

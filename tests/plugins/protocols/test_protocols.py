@@ -199,6 +199,7 @@ def test_a_stream_is_read_as_it_was_written(protocol: Protocol) -> None:
     assert within(REPLY["choices"], reply.whole()["choices"])
     assert within(COUNTED, reply.whole()["usage"])
     assert "".join(filter(None, told)) == "Sunny."
+    assert (b"data: [DONE]" in lines) == (protocol.name == "chat")
 
 
 def test_pieces_of_a_stream_belong_to_their_choice_and_to_their_call() -> None:
@@ -257,6 +258,9 @@ def test_a_request_to_a_policy_of_this_process_has_one_limit_one_user_and_the_to
 
     assert [one.sampling.seed for one in asked.each()] == [5, 6, 7], "with one seed, all answers would be equal"
     assert (asked.sampling.max_tokens, asked.user) == (7, "ada")
+    parts = [{"type": "text", "text": letter} for letter in "ab"]
+    talk = [{"role": role, "content": parts} for role in ("user", "assistant")]
+    assert [one.content for one in read_chat(Body({**CHAT, "messages": talk})).messages] == ["a\n\nb", "ab"]
     one = {"type": "function", "function": {"name": "grep"}}
     for choice, names in (("auto", "weather grep"), ("none", ""), ("required", "weather grep"), (one, "grep")):
         asked = read_chat(Body({**CHAT, "tools": [*CHAT["tools"], one], "tool_choice": choice}))
