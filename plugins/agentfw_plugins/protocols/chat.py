@@ -217,9 +217,6 @@ class Completions(ChatCompletions):
     def write_request(self, chat: Body) -> Json:
         raise chat.unsupported("messages", "can't be answered by a server that only goes on with a text")
 
-    def with_recalled(self, body: Json, recalled: str) -> Json:
-        return body  # a text has no place for it
-
     def read_answer(self, whole: Any) -> Json:
         if not isinstance(table(whole).get("choices"), list):
             raise Malformed("the answer has no choices")

@@ -195,7 +195,8 @@ def test_a_server_that_speaks_no_chat_completions_answers_programs_that_do(
         assert found.id == "chatcmpl-7"
         assert (choice.message.role, choice.message.content) == ("assistant", "Sunny.")
         assert choice.finish_reason == "tool_calls"
-        [call] = choice.message.tool_calls or ()
+        calls: Any = choice.message.tool_calls
+        [call] = calls
         assert call.type == "function"
         assert json.loads(call.function.arguments) == {"city": "Rome"}
         assert found.usage is not None
