@@ -84,8 +84,6 @@ _decode = json.JSONDecoder().raw_decode
 def parse_calls(text: str, names: Collection[str], where: CallsInText | None = None) -> Parsed:
     """Parse the calls in a text to any of the actions `names`."""
     parsed = Parsed(rest=text)
-    if not text:
-        return parsed
     where = where or CallsInText()
     text = text[:_LONGEST]
     reader = _Reader(text, names, where.follows_anything)

@@ -372,7 +372,8 @@ class Session:
             at=given.at,
             first=given.first,
         )
-        finish: Finish = "calls" if answer.calls else "length" if turn.finish == "length" else "stop"
+        is_whole = len(answer.text) == len(generation.text if answer.said is None else answer.said)
+        finish: Finish = "calls" if answer.calls else "length" if turn.finish == "length" and is_whole else "stop"
         node = self._tree.answered(path, Message("assistant", generation.text, answer.calls), answer.text, generation)
         return Reply(turn, answer.text, answer.calls, finish, generation.pieces), node
 

@@ -420,4 +420,7 @@ class Streaming(Writing):
 
     def _written(self, chunks: Iterable[dict[str, Any]]) -> Iterator[bytes]:
         for chunk in chunks:
-            yield from self._writer.take(headed(chunk, "chat.completion.chunk", self.about))
+            told = headed(chunk, "chat.completion.chunk", self.about)
+            # Some protocols say what an answer is called in the first event only.
+            self.about = About(str(told["id"]).removeprefix("chatcmpl-"), told["created"], told["model"])
+            yield from self._writer.take(told)

@@ -21,7 +21,7 @@ from agentfw.request import NO_CALLS, CallsInText
 from agentfw.turns.parsing import parse_calls
 
 from ..models.conversation import tagged
-from .completion import objects, said_in, table
+from .completion import choice_of, objects, said_in, table
 from .protocol import Malformed, StreamReader
 
 _AS_TOLD = CallsInText(frozenset(("tags",)))  # see agentfw_plugins.models.conversation
@@ -122,10 +122,9 @@ def read_generation(reply: object, names: Collection[str], *, native: bool = Tru
     """Parse an answer. `names` are the offered actions. Raises `Malformed` if it is not a chat completion."""
     if not isinstance(reply, dict):
         raise Malformed("the answer is not a JSON object")
-    choices = reply.get("choices")
-    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+    choice = choice_of(reply)
+    if not choice:
         raise Malformed("the answer has no choices")
-    choice = choices[0]
     message = choice.get("message")
     if not isinstance(message, dict):
         raise Malformed("the answer's choice has no message")
@@ -191,14 +190,14 @@ def _calls(text: str, found: object, names: Collection[str]) -> tuple[str, tuple
     if not isinstance(found, list) or not found:
         return text, (), ()
     calls, failures, written = list[Call](), list[str](), list[str]()
-    for index, one in enumerate(found):
+    for one in found:
         function = table(table(one).get("function"))
         written.append(tagged(function.get("name"), function.get("arguments")))
         # Parsed like any other, so that the rules for calls don't depend on who extracted them.
         parsed = parse_calls(written[-1], names)
         if len(parsed.calls) == 1 and not parsed.failures:
             call = parsed.calls[0]
-            calls.append(Call(call.name, call.arguments, str(one.get("id") or f"call_{index}")))
+            calls.append(Call(call.name, call.arguments, str(one.get("id") or "")))
         failures += parsed.failures
     if len(calls) < len(found):
         text = "\n".join([text, *written] if text else written)

@@ -9,6 +9,7 @@ is a server for the policy `openai`. Completions go on with a text without a cha
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from agentfw.request import Action, Sampling
 
 from ..models.conversation import conversation, function
 from . import completion
-from .completion import Json, event, objects, table, text
+from .completion import Json, event, number, objects, table, text
 from .protocol import BETWEEN_PARTS, About, BadRequest, Body, Malformed, Protocol, StreamReader, StreamWriter
 
 if TYPE_CHECKING:
@@ -97,13 +98,45 @@ class ChatRequest:
 
 
 class _ChunkReader(StreamReader):
+    def __init__(self) -> None:
+        self._seen, self._finished = set[int](), set[int]()  # choices
+        self._calls = dict[tuple[int, int], tuple[int, str]]()  # the number and the id of the last call of each index
+        self._count = Counter[int]()  # of calls, by choice
+
     def read(self, found: Json) -> Iterator[Json]:
-        self.ended |= any(choice.get("finish_reason") for choice in objects(found.get("choices")))
+        for choice in objects(found.get("choices")):
+            index = number(choice.get("index"))
+            self._seen.add(index)
+            if choice.get("finish_reason"):
+                self._finished.add(index)
+            for part in objects(table(choice.get("delta")).get("tool_calls")):
+                if isinstance(part.get("index"), int):
+                    part["index"] = self._number(index, part)
+        self.ended = bool(self._seen) and self._seen <= self._finished
         yield found
+
+    def _number(self, choice: int, part: Json) -> int:
+        """The number of the call that a part belongs to: some servers give one index to all calls of an answer."""
+        place, identity = (choice, part["index"]), text(part.get("id"))
+        known, before = self._calls.get(place, (-1, ""))
+        # Some have a new id in each part of a call, but its name in the first one only.
+        if known < 0 or (identity not in ("", before) and table(part.get("function")).get("name")):
+            self._calls[place] = self._count[choice], identity
+            self._count[choice] += 1
+        return self._calls[place][0]
 
 
 class _ChunkWriter(StreamWriter):
+    def __init__(self, body: Body) -> None:
+        super().__init__(body)
+        self._begun = False
+
     def take(self, chunk: Json) -> Iterator[bytes]:
+        choice = completion.choice_of(chunk)
+        if choice and not self._begun:  # clients take the role from the first delta, and other protocols tell none
+            self._begun = True
+            delta = {"role": "assistant", **table(choice.get("delta"))}
+            chunk = {**chunk, "choices": [{**choice, "delta": delta}]}
         yield event(chunk)
 
     def end(self) -> Iterator[bytes]:
@@ -149,21 +182,17 @@ class ChatCompletions(Protocol):
 # -- completions -------------------------------------------------------------------------------------------------------
 
 
-class _ContinuationReader(StreamReader):
+class _ContinuationReader(_ChunkReader):
     def read(self, found: Json) -> Iterator[Json]:
         choices = [_as_chat(choice, "delta") for choice in objects(found.get("choices"))]
-        self.ended |= any(choice.get("finish_reason") for choice in choices)
-        yield {**found, "choices": choices}
+        yield from super().read({**found, "choices": choices})
 
 
-class _ContinuationWriter(StreamWriter):
+class _ContinuationWriter(_ChunkWriter):
     def take(self, chunk: Json) -> Iterator[bytes]:
         choice = completion.choice_of(chunk)
         if choice or chunk.get("usage"):
             yield event(_completion(chunk, [_from_chat(choice, "delta")] if choice else []))
-
-    def end(self) -> Iterator[bytes]:
-        yield b"data: [DONE]\n\n"
 
 
 class Completions(ChatCompletions):
@@ -187,9 +216,6 @@ class Completions(ChatCompletions):
 
     def write_request(self, chat: Body) -> Json:
         raise chat.unsupported("messages", "can't be answered by a server that only goes on with a text")
-
-    def with_recalled(self, body: Json, recalled: str) -> Json:
-        return body  # a text has no place for it
 
     def read_answer(self, whole: Any) -> Json:
         if not isinstance(table(whole).get("choices"), list):

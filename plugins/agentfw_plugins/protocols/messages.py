@@ -11,6 +11,7 @@ from .completion import Json, event, number, objects, table, text
 from .protocol import BadRequest, Body, Malformed, Protocol, StreamReader, StreamWriter, functions_of, turns_of
 
 _FINISH = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
+_FINISHED = {name: own for own, name in _FINISH.items()} | {"model_context_window_exceeded": "length"}
 _KINDS = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -35,6 +36,7 @@ _NAMES = {
 }
 _SAME = ("model", "stream", "temperature", "top_p", "max_tokens")  # fields that are the same in chat completions
 _WRITTEN = {"messages", "tools", "tool_choice", "response_format", "max_completion_tokens", "stop", "user"}
+_WRITTEN |= {"parallel_tool_calls", "reasoning_effort"}
 _MOST_TOKENS = 4096  # the limit of a request that has none, as this protocol must have one
 
 
@@ -52,8 +54,9 @@ class _EventReader(StreamReader):
         elif kind == "content_block_start" and block.get("type") == "tool_use":
             index = self._calls.setdefault(place, len(self._calls))
             # An input that isn't empty has come whole.
-            function = {"name": block.get("name"), "arguments": _arguments(block) if block.get("input") else ""}
-            yield completion.chunk_of({"tool_calls": [{"index": index, "id": block.get("id"), "function": function}]})
+            arguments = _arguments(block) if block.get("input") else ""
+            call = completion.call_of(block.get("id"), block.get("name"), arguments)
+            yield completion.chunk_of({"tool_calls": [{"index": index, **call}]})
         elif kind == "content_block_delta" and "text" in delta:
             yield completion.chunk_of({"content": text(delta["text"])})
         elif kind == "content_block_delta" and "thinking" in delta:
@@ -62,7 +65,8 @@ class _EventReader(StreamReader):
             function = {"arguments": text(delta["partial_json"])}
             yield completion.chunk_of({"tool_calls": [{"index": self._calls[place], "function": function}]})
         elif kind == "message_delta":
-            self._usage = {**self._usage, **table(found.get("usage"))}
+            counts = table(found.get("usage"))
+            self._usage |= {name: count for name, count in counts.items() if count is not None}
             yield {**completion.chunk_of({}, _finish_of(delta.get("stop_reason"))), "usage": _counts(self._usage)}
         elif kind == "message_stop":
             self.ended = True
@@ -105,7 +109,7 @@ class _EventWriter(StreamWriter):
 
     def end(self) -> Iterator[bytes]:
         yield from self._close()
-        finish, usage = _finish(self._finish, self._refused, self.body), _usage({"usage": self._usage})
+        finish, usage = self._ended(), _usage({"usage": self._usage})
         for block, said in zip(self._content, map("".join, self._said), strict=True):
             if block["type"] == "tool_use":
                 block["input"] = completion.arguments_of(said)
@@ -114,6 +118,15 @@ class _EventWriter(StreamWriter):
         self.whole = {**self.whole, "content": self._content, **finish, "usage": usage}
         yield _event("message_delta", delta=finish, usage=usage)
         yield _event("message_stop")
+
+    def _ended(self) -> Json:
+        stopped = self._finish.get("stop_reason")  # vLLM says which stop sequence it was
+        if isinstance(stopped, str) and stopped in (self.body.values.get("stop_sequences") or ()):
+            return {"stop_reason": "stop_sequence", "stop_sequence": stopped}
+        reason = text(self._finish.get("finish_reason"))
+        if reason == "stop" and any(block["type"] == "tool_use" for block in self._content):
+            reason = "tool_calls"  # servers say so of a call that the request demanded
+        return {"stop_reason": "refusal" if self._refused else _FINISH.get(reason, "end_turn"), "stop_sequence": None}
 
     def _block(self, key: Any, block: Json) -> Iterator[bytes]:
         if key != self._open:
@@ -203,11 +216,15 @@ class Messages(Protocol):
             mode, name = chat.chosen()
             kind = {"required": "any"}.get(mode, mode)
             body["tool_choice"] = {"type": "tool", "name": name} if name else {"type": kind}
-        if "response_format" in chat:
+        if functions and chat.values.get("parallel_tool_calls") is False:
+            chosen = body.setdefault("tool_choice", {"type": "auto"})
+            chosen |= {} if chosen["type"] == "none" else {"disable_parallel_tool_use": True}
+        config = {"effort": chat.values["reasoning_effort"]} if "reasoning_effort" in chat else {}
+        if "response_format" in chat and chat.inner("response_format").text("type") != "text":
             if (schema := table(chat.inner("response_format").values.get("json_schema")).get("schema")) is None:
                 raise chat.unsupported("response_format", "must be a json_schema for this server")
-            body["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
-        return body
+            config["format"] = {"type": "json_schema", "schema": schema}
+        return {**body, **({"output_config": config} if config else {})}
 
     def with_recalled(self, body: Json, recalled: str) -> Json:
         return {**body, "system": completion.with_text(body.get("system"), recalled)}
@@ -347,16 +364,8 @@ def _format(form: Body) -> Json:
     return {"type": "json_schema", "json_schema": schema}
 
 
-def _finish(choice: Mapping[str, Any], refused: bool, body: Body) -> Json:
-    ended = choice.get("stop_reason")  # vLLM says which stop sequence it was
-    if isinstance(ended, str) and ended in (body.values.get("stop_sequences") or ()):
-        return {"stop_reason": "stop_sequence", "stop_sequence": ended}
-    reason = "refusal" if refused else _FINISH.get(str(choice.get("finish_reason")), "end_turn")
-    return {"stop_reason": reason, "stop_sequence": None}
-
-
 def _finish_of(reason: object) -> str:
-    return next((own for own, name in _FINISH.items() if name == reason), "stop")
+    return _FINISHED.get(text(reason), "stop")
 
 
 def _arguments(block: Json) -> str:
@@ -377,7 +386,9 @@ def _counts(usage: Json) -> Json:
     if parts[2]:
         long = table(usage.get("cache_creation")).get("ephemeral_1h_input_tokens") or 0
         details |= {"written_tokens": parts[2], "written_long_tokens": long}
-    counts = {"prompt_tokens": sum(parts) if is_told else None, "completion_tokens": usage.get("output_tokens")}
+    prompt, sampled = sum(parts) if is_told else None, usage.get("output_tokens")
+    total = None if prompt is None else prompt + number(sampled)
+    counts = {"prompt_tokens": prompt, "completion_tokens": sampled, "total_tokens": total}
     return {**counts, "prompt_tokens_details": details}
 
 

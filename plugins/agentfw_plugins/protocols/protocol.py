@@ -107,7 +107,7 @@ class Body:
         if (value := self.values.get(key)) is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise self.wrong(key, f"must be a whole number from {low}")
+            raise self.wrong(key, f"must be a whole number from {low} to {high}")
         return value
 
     def inner(self, key: str) -> Body:

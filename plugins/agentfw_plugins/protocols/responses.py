@@ -24,10 +24,10 @@ _NAMES = {
     "max_output_tokens": "max_completion_tokens",
 }
 _SAME = {"model", "stream", "temperature", "top_p", "user", "safety_identifier", "store", "metadata"}
-_SAME |= {"parallel_tool_calls"}
+_SAME |= {"parallel_tool_calls", "service_tier", "prompt_cache_key", "prompt_cache_retention"}
 """Fields that are the same in chat completions."""
 _WRITTEN = {"messages", "tools", "tool_choice", "response_format", "reasoning_effort", "max_tokens", "stream_options"}
-_WRITTEN |= {"max_completion_tokens", "stop", "n", "seed"}
+_WRITTEN |= {"max_completion_tokens", "stop", "n", "seed", "verbosity"}
 _ECHOED: Json = {
     "instructions": None,
     "max_output_tokens": None,
@@ -68,7 +68,9 @@ class _EventReader(StreamReader):
             yield completion.chunk_of({"refusal": text(found.get("delta"))})
         elif kind == "response.output_item.done":
             yield from self._call(table(found.get("item")))
-        elif kind in ("response.completed", "response.incomplete", "response.failed"):
+        elif kind == "response.failed":
+            raise _failed(whole)
+        elif kind in ("response.completed", "response.incomplete"):
             for item in objects(whole.get("output")):
                 yield from self._call(item)
             said = "".join(text(_said(item).get("content")) for item in objects(whole.get("output")))
@@ -238,6 +240,8 @@ class Responses(Protocol):
                 raise body.unsupported(f"include[{place}]")
         if included or values.get("top_logprobs"):
             values["logprobs"] = True
+        if values.get("stream") is True:
+            values["stream_options"] = {"include_usage": True}  # its last event always has the token counts
         return Body(values)
 
     def write_request(self, chat: Body) -> Json:
@@ -259,6 +263,8 @@ class Responses(Protocol):
         if "response_format" in chat:
             form = chat.inner("response_format").values
             body["text"] = {"format": {"type": form.get("type"), **table(form.get("json_schema"))}}
+        if "verbosity" in chat:
+            body["text"] = {**body.get("text", {}), "verbosity": chat.values["verbosity"]}
         if "reasoning_effort" in chat:
             body["reasoning"] = {"effort": chat.values["reasoning_effort"]}
         return body
@@ -276,6 +282,8 @@ class Responses(Protocol):
     def read_answer(self, whole: Any) -> Json:
         if not isinstance(table(whole).get("output"), list):
             raise Malformed("the answer has no output")
+        if whole.get("status") == "failed":
+            raise _failed(whole)
         message: Json = {"role": "assistant", "content": ""}
         for item in objects(whole["output"]):
             for name, value in _said(item).items():
@@ -376,7 +384,9 @@ def _format(form: Body) -> Json | None:
 def _items(message: Body) -> Iterator[Json]:
     role, content = message.text("role"), message.values.get("content")
     if role == "tool":
-        yield {"type": "function_call_output", "call_id": message.text("tool_call_id"), "output": content or ""}
+        told = [_written(part, "input_text") for part in message.parts("content")]
+        output = told if isinstance(content, list) else content or ""
+        yield {"type": "function_call_output", "call_id": message.text("tool_call_id"), "output": output}
         return
     if parts := message.parts("content"):
         kind = "output_text" if role == "assistant" else "input_text"
@@ -397,6 +407,11 @@ def _written(part: Body, kind: str) -> Json:
 
 
 # -- what a server answers ---------------------------------------------------------------------------------------------
+
+
+def _failed(whole: Json) -> Malformed:
+    told = table(whole.get("error"))
+    return Malformed(f"the server gave up: {text(told.get('message'))[:300]}", told)
 
 
 def _said(item: Json) -> Json:

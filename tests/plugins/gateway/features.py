@@ -221,6 +221,10 @@ MESSAGES: dict[str, tuple[Body, Body]] = {
         {"messages": user({"type": "document", **source("application/pdf", title="a.pdf")})},
         {"messages": user(file("data:application/pdf;base64,AA=="))},
     ),
+    "text as a document": (
+        {"messages": user({"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "hi"}})},
+        {},
+    ),
     "calls": (
         {
             "messages": [

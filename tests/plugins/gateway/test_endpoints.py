@@ -66,6 +66,10 @@ def test_a_policy_in_this_process_goes_on_with_the_text(serve: Serve) -> None:
     streamed = gateway.openai("other").completions.create(
         model="agentfw", prompt="Good morning", max_tokens=5, stream=True, stream_options={"include_usage": True}
     )
+    text = answer.choices[0].text
+    stopped = gateway.openai("third").completions.create(
+        model="agentfw", prompt="Good morning", max_tokens=5, stop=text[-2:]
+    )
 
     pieces = list(streamed)
     [turn] = gateway.episode().turns
@@ -73,7 +77,10 @@ def test_a_policy_in_this_process_goes_on_with_the_text(serve: Serve) -> None:
     said = [Message("user", "Good morning")]
     assert turn.prompt_ids == chat.prompt_of(Request(said, plain=True)) != chat.prompt(said), "without a chat template"
     assert answer.object == "text_completion"
-    assert answer.choices[0].text == turn.text
+    assert text == turn.text
+    assert not answer.choices[0].model_extra, "token ids are for who asks for them"
+    ends = [(choice.text, choice.finish_reason) for choice in (answer.choices[0], stopped.choices[0])]
+    assert ends == [(text, "length"), (text[: text.find(text[-2:])], "stop")]
     assert answer.usage is not None
     assert answer.usage.completion_tokens == len(turn.token_ids) <= 5
     assert "".join(choice.text for piece in pieces for choice in piece.choices) == turn.text

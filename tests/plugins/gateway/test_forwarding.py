@@ -10,6 +10,8 @@ import httpx
 import pytest
 from chat_server import USAGE, Reply, chunks, completion, refusal
 
+from agentfw_plugins.gateway.live import Limits
+
 from .conftest import CLIENT
 from .features import ANSWERS, CONVERSATION, FIELDS, TOOL
 from .upstream import Passing, Start, passing
@@ -144,6 +146,7 @@ def test_token_ids_are_asked_for_where_the_server_gives_them_and_not_shown(upstr
     whole = post(gateway, ASK).json()
     streamed = post(gateway, {**ASK, "stream": True}).text
     wanted = post(gateway, {**ASK, "logprobs": True, "tool_choice": "required"}).json()["choices"][0]
+    post(gateway, {**ASK, "tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "weather"}}})
 
     assert [one["logprob"] for one in wanted["logprobs"]["content"]] == [-1.0, -2.0], "which was asked for"
     assert "token_ids" not in wanted
@@ -155,8 +158,8 @@ def test_token_ids_are_asked_for_where_the_server_gives_them_and_not_shown(upstr
     for turn in gateway.episode().turns:
         assert (turn.prompt_ids, turn.token_ids, turn.logprobs) == ((8, 9), (1, 2), (-1.0, -2.0))
         assert turn.usage.prompt == USAGE["prompt_tokens"]
-    assert [turn.constrained for turn in gateway.episode().turns] == [False, False, True]
-    assert len(gateway.server.bodies) == 3, "nothing is asked that costs anything"
+    assert [turn.constrained for turn in gateway.episode().turns] == [False, False, True, True]
+    assert len(gateway.server.bodies) == 4, "nothing is asked that costs anything"
     assert gateway.server.asked_for_models == 1
 
 
@@ -199,14 +202,16 @@ def test_the_servers_address_and_the_key_are_not_told_and_what_its_base_url_may_
     def tell(body: Body) -> Reply:
         return refusal(401, f"sk-very-secret is wrong at {leaky.live.assembly.spec.policy.settings['base_url']}")
 
-    leaky = upstream(tell)
-    refused = post(leaky, ASK)
+    leaky = upstream(tell, limits=Limits(upstream_key="either"))
+    refused = post(leaky, ASK, authorization="Bearer s")
     with passing(tmp_path / "down", assignments=("policy.base_url=http://127.0.0.1:9/v1",)) as down:
         gone = post(down, ASK)
     with passing(tmp_path / "lacks", assignments=(f"policy.base_url={leaky.url}", "policy.model=")) as lacks:
         not_there = post(lacks, {**ASK, "model": ""})
 
     assert [answer.status_code for answer in (refused, gone, not_there)] == [401, 502, 502]
+    assert leaky.server.headers[0]["authorization"] == "Bearer sk-very-secret", "a key of its own goes first"
+    assert "is wrong at" in refused.text, "a word that a program has in place of a key is no secret"
     assert "may lack /v1" in not_there.text
     for answer in (refused, gone, not_there):
         assert "127.0.0.1" not in answer.text

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from agentfw import Generation, Message, Request
+from agentfw import Generation, Intervention, Message, Moment, Request
 from agentfw.errors import SettingsError
 from agentfw.request import Sampling
 from agentfw.turns.parsing import StreamedText
@@ -57,7 +59,24 @@ def test_n_answers_are_n_turns(serve: Serve) -> None:
 
     assert [choice["index"] for choice in answer["choices"]] == [0, 1, 2]
     assert sorted(choice["message"]["content"] for choice in answer["choices"]) == ["one", "three", "two"]
-    assert len(gateway.episode("local").turns) == 3
+    turns = gateway.episode("local").turns
+    assert answer["usage"]["completion_tokens"] == sum(turn.count for turn in turns) > turns[0].count
+    assert len(turns) == 3
+
+
+def both(moment: Moment) -> Iterator[Intervention]:
+    yield from (Intervention("weather", {"city": city}) for city in ("Rome", "Oslo"))
+
+
+def test_several_calls_come_apart_in_a_stream(serve: Serve) -> None:
+    gateway = serve(policy="scripted", assignments=[f"policy.rule={__name__}:both"])
+    given: Any = {"model": "scripted", "messages": [{"role": "user", "content": "hello"}], "tools": [WEATHER]}
+
+    with gateway.openai("local").chat.completions.stream(**given) as events:
+        [choice] = events.get_final_completion().choices
+
+    calls = [json.loads(call.function.arguments)["city"] for call in choice.message.tool_calls or ()]
+    assert calls == ["Rome", "Oslo"]
 
 
 @pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "weather"}}])

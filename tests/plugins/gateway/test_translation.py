@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from chat_server import Reply, chunks, completion, refusal
+from openai.types.chat import ChatCompletion
 
 from agentfw_plugins.protocols import Body as RequestBody
 from agentfw_plugins.protocols import Protocol, protocols
@@ -75,16 +76,18 @@ def test_a_request_for_a_response_is_translated_or_refused_by_the_fields_name(fi
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_response_has_all_of_the_answer(upstream: Start, stream: bool) -> None:
-    gateway = upstream(STREAM if stream else RICH)
+    gateway = upstream(STREAM if stream else RICH, counts=True)
     client = gateway.openai()
 
     if stream:
         with client.responses.stream(model="openai", input="hi") as events:
-            names = [event.type for event in events]
+            told: list[Any] = list(events)
             answer = events.get_final_response()
-        assert names.count("response.output_item.done") == 3
+        assert [event.type for event in told].count("response.output_item.done") == 3
+        assert [event.sequence_number for event in told] == list(range(len(told)))
     else:
-        answer = client.responses.create(model="openai", input="hi")
+        answer = client.responses.create(model="openai", input="hi", temperature=0.5)
+        assert (answer.temperature, answer.top_p, answer.tool_choice) == (0.5, None, "auto"), "as OpenAI repeats them"
 
     thought, message, call = answer.output
     assert thought.content[0].text == "Hm."
@@ -166,31 +169,38 @@ def test_a_stream_that_fails_ends_with_an_error(upstream: Start, path: str, give
 
 
 @pytest.mark.parametrize(
-    ("protocol", "whole", "stream"),
+    ("protocol", "reply", "stream"),
     [("messages", MESSAGE, message_stream()), ("responses", RESPONSE, response_stream())],
 )
 def test_a_server_that_speaks_no_chat_completions_answers_programs_that_do(
-    upstream: Start, protocol: str, whole: Body, stream: Reply
+    upstream: Start, protocol: str, reply: Body, stream: Reply
 ) -> None:
     settings = (f"policy.protocol={protocol}", "policy.apis=[]")
-    gateway = upstream(Reply(whole), stream, apis=(protocol,), assignments=settings)
+    gateway = upstream(Reply(reply), stream, apis=(protocol,), assignments=settings)
 
     ask = {"messages": HELLO, "max_tokens": 9, "tools": [{"type": "function", "function": {"name": "weather"}}]}
     answer = post(gateway, "chat/completions", ask)
-    streamed = post(gateway, "chat/completions", {**ask, "stream": True})
+    given: Any = {"model": "openai", **ask}
+    with gateway.openai("streamed").chat.completions.stream(**given) as events:
+        pieces = [event for event in events if event.type == "chunk"]
+        streamed = events.get_final_completion()
     refused = post(gateway, "chat/completions", {"messages": HELLO, "logit_bias": {"7": 1}})
 
     assert gateway.server.paths == [protocol, protocol]
     assert gateway.asked[0]["max_tokens" if protocol == "messages" else "max_output_tokens"] == 9
-    [choice] = answer.json()["choices"]
-    assert (choice["message"]["content"], choice["finish_reason"]) == ("Sunny.", "tool_calls")
-    assert json.loads(choice["message"]["tool_calls"][0]["function"]["arguments"]) == {"city": "Rome"}
-    assert answer.json()["usage"]["prompt_tokens"] == 9
-    events = [json.loads(line[6:]) for line in streamed.text.splitlines() if line.startswith("data: {")]
-    deltas = [choice["delta"] for one in events for choice in one["choices"]]
-    assert "".join(delta.get("content") or "" for delta in deltas) == "Sunny."
-    assert streamed.text.rstrip().endswith("data: [DONE]")
-    assert {one["object"] for one in events} == {"chat.completion.chunk"}
+    whole = ChatCompletion.model_validate(answer.json())
+    assert len({piece.chunk.id for piece in pieces}) == 1
+    for found in (whole, streamed):
+        [choice] = found.choices
+        assert found.id == "chatcmpl-7"
+        assert (choice.message.role, choice.message.content) == ("assistant", "Sunny.")
+        assert choice.finish_reason == "tool_calls"
+        calls: Any = choice.message.tool_calls
+        [call] = calls
+        assert call.type == "function"
+        assert json.loads(call.function.arguments) == {"city": "Rome"}
+        assert found.usage is not None
+        assert (found.usage.prompt_tokens, found.usage.total_tokens) == (9, 14)
     assert (refused.status_code, refused.json()["error"]["param"]) == (400, "logit_bias")
     turns = [turn for one in gateway.live.sessions.values() for turn in one.episode.turns]
     assert [(turn.text, turn.usage.sampled) for turn in turns] == [("Sunny.", 5), ("Sunny.", 5)]

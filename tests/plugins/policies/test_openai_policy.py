@@ -215,6 +215,14 @@ def test_calls_that_the_server_tells_apart_are_calls_and_their_answers_refer_to_
     assert (tool["role"], tool["tool_call_id"], tool["content"]) == ("tool", "call_open_0", "it says hi")
 
 
+def test_calls_to_which_the_server_gives_no_ids_have_each_their_own() -> None:
+    unnamed = {"type": "function", "function": {"name": "open", "arguments": "{}"}}
+    with serving(completion(None, message={"tool_calls": [unnamed, unnamed]})) as (address, server):
+        _, decisions, messages = two_turns(address, server)
+    assert len({call.id for one in decisions for call in one.interventions} - {""}) == 4
+    assert [one["id"] for one in messages[2]["tool_calls"]] == [one["tool_call_id"] for one in messages[3:5]]
+
+
 def test_broken_calls_are_failures_that_the_agent_can_read_and_the_good_ones_count() -> None:
     broken = [("open", '{"message": 3'), ("open", "[3]"), ("opne", '{"message": 3}')]
     reply = called(*broken, ("open", '{"message": 4}'), content="Let me see.")

@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import socket
 import time
+from collections.abc import Sequence
 from email.utils import formatdate
 from typing import Any
 
 import pytest
-from chat_server import Reply, completion, refusal, serving
+from chat_server import Handler, Reply, completion, listening, refusal, serving
 from openai_asking import ASK, ask, fails, finish, policy_at
 from pydantic import ValidationError
 
@@ -29,6 +30,32 @@ def _no_key_and_little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def slow(seconds: float) -> Reply:
     return Reply(completion().body, wait=seconds)
+
+
+@pytest.mark.parametrize(
+    ("answers", "spoken"),
+    [((503, 400), [False, True]), ((429, 404, 400), [False, False, False]), ((401,), [True]), ((501,), [False])],
+)
+def test_a_server_that_says_nothing_of_a_protocol_is_asked_again(answers: Sequence[int], spoken: list[bool]) -> None:
+    statuses = iter(answers)
+
+    class Asked(Handler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            self.do_GET(next(statuses))
+
+        def do_GET(self, status: int = 404) -> None:
+            self.send_response(status)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+    with listening(Asked) as address:
+        policy = policy_at(address)
+
+        async def ask() -> list[bool]:
+            return [await policy.speaks("messages") for _ in spoken]
+
+        assert finish(policy, ask()) == spoken
 
 
 # -- servers that refuse -----------------------------------------------------------------------------------------------

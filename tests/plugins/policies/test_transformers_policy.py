@@ -25,7 +25,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("peft")
 
-from agentfw_plugins.models import load_base  # noqa: E402
+from agentfw_plugins.models import Chat, load_base, locate  # noqa: E402
+from agentfw_plugins.policies.local.sampling import Telling  # noqa: E402
 from agentfw_plugins.policies.local.transformers_engine import Engine  # noqa: E402
 from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy  # noqa: E402
 
@@ -220,6 +221,18 @@ def test_an_answer_ends_with_the_text_that_was_asked_to_end_it(small_model: Path
     assert 0 < len(ended.token_ids) < len(whole.token_ids)
     assert ended.token_ids == whole.token_ids[: len(ended.token_ids)]
     assert ended.logprobs == whole.logprobs[: len(ended.token_ids)]
+
+
+def test_a_character_of_several_tokens_is_told_when_it_is_complete() -> None:
+    chat, told = Chat(locate("tiny")), list[str]()
+    telling = Telling(chat, told.append)
+    ids = chat.answer("Tea \u2615 \U0001f9cb!")
+
+    for token in ids:
+        telling.hear([token])
+
+    assert "".join(told) == "Tea \u2615 \U0001f9cb!"
+    assert len(told) < len(ids) - 3
 
 
 @pytest.mark.parametrize(("settings", "said"), [({}, True), ({"model": "tiny"}, False)])

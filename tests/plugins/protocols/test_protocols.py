@@ -72,7 +72,7 @@ def within(wanted: Any, found: Any) -> bool:
 @pytest.mark.parametrize(
     "more",
     [
-        {"tool_choice": "required"},
+        {"tool_choice": "required", "response_format": {"type": "text"}},
         {"tool_choice": {"type": "function", "function": {"name": "weather"}}},
         {"response_format": FORM, "top_p": 0.9},
     ],
@@ -82,8 +82,25 @@ def test_a_request_is_read_as_it_was_written(protocol: Protocol, more: dict[str,
 
     written = {**protocol.write_request(Body(chat)), "model": "served"}
 
-    unnamed = {"response_format": FORM} if "response_format" in more else {}  # a format has no name in some protocols
+    unnamed = {"response_format": more.get("response_format")}  # a format has no name in some, and text is the usual
     assert within(chat, {**protocol.read_request(Body(written)).values, **unnamed})
+
+
+@pytest.mark.parametrize("name", ["responses", "messages"])
+def test_fields_that_have_a_counterpart_are_written_as_it(name: str) -> None:
+    more = {"parallel_tool_calls": False, "reasoning_effort": "low", "tool_choice": "required"}
+    alike = {"service_tier": "flex", "prompt_cache_key": "k", "verbosity": "low", "response_format": FORM}
+    more |= alike if name == "responses" else {}
+    told = [{"type": "text", "text": "22"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]
+    talk = [*CHAT["messages"][:-1], {**CHAT["messages"][-1], "content": told}]
+
+    written = protocols()[name].write_request(Body({**CHAT, "messages": talk, **more}))
+    none = protocols()[name].write_request(Body({**CHAT, **more, "tool_choice": "none"}))
+
+    read = protocols()[name].read_request(Body(written)).values
+    assert within(more, read)
+    assert [part["type"] for part in read["messages"][-1]["content"]] == ["text", "image_url"]
+    assert none["tool_choice"] == ("none" if name == "responses" else {"type": "none"})
 
 
 @pytest.mark.parametrize("protocol", CONVERSING, ids=lambda protocol: protocol.name)
@@ -130,10 +147,43 @@ def test_a_refusal_is_said_and_an_end_at_a_text_is_told_where_the_protocol_can(p
         {**REPLY, "choices": [{**ENDS[0], "finish_reason": "stop", "stop_reason": "END"}]}, body
     )
 
+    demanded = protocol.write_answer({**REPLY, "choices": [{"message": MESSAGE, "finish_reason": "stop"}]}, body)
+
     assert (found["message"].get("refusal") or found["message"]["content"]) == "No."
     if protocol.name == "messages":
+        assert demanded["stop_reason"] == "tool_use", "clients of messages carry calls out where it says so"
         assert found["finish_reason"] == "content_filter"
         assert (stopped["stop_reason"], stopped["stop_sequence"]) == ("stop_sequence", "END")
+
+
+def test_a_message_that_fills_the_context_is_cut_off_and_its_last_event_may_leave_counts_open() -> None:
+    ended = {"stop_reason": "model_context_window_exceeded"}
+    begun = {"usage": {"input_tokens": 5, "cache_read_input_tokens": 4, "output_tokens": 1}}
+    counts = {"input_tokens": None, "cache_read_input_tokens": None, "output_tokens": 5}
+    events = [
+        {"type": "message_start", "message": begun},
+        {"type": "message_delta", "delta": ended, "usage": counts},
+        {"type": "message_stop"},
+    ]
+
+    whole = protocols()["messages"].read_answer({**ended, "content": []})
+    reply = StreamedReply(protocols()["messages"].reader)
+    for one in events:
+        reply.take(b"data: " + json.dumps(one).encode())
+
+    for found in (whole, reply.whole()):
+        assert found["choices"][0]["finish_reason"] == "length"
+    assert within({"prompt_tokens": 9, "completion_tokens": 5}, reply.whole()["usage"])
+
+
+def test_a_response_that_failed_is_no_answer() -> None:
+    failed = {"status": "failed", "output": [], "error": {"code": "server_error", "message": "oh dear"}}
+    event = json.dumps({"type": "response.failed", "response": failed}).encode()
+
+    with pytest.raises(Malformed, match="oh dear"):
+        protocols()["responses"].read_answer(failed)
+    with pytest.raises(Malformed, match="oh dear"):
+        StreamedReply(protocols()["responses"].reader).take(b"data: " + event)
 
 
 @pytest.mark.parametrize("protocol", CONVERSING, ids=lambda protocol: protocol.name)
@@ -149,6 +199,7 @@ def test_a_stream_is_read_as_it_was_written(protocol: Protocol) -> None:
     assert within(REPLY["choices"], reply.whole()["choices"])
     assert within(COUNTED, reply.whole()["usage"])
     assert "".join(filter(None, told)) == "Sunny."
+    assert (b"data: [DONE]" in lines) == (protocol.name == "chat")
 
 
 def test_pieces_of_a_stream_belong_to_their_choice_and_to_their_call() -> None:
@@ -164,6 +215,24 @@ def test_pieces_of_a_stream_belong_to_their_choice_and_to_their_call() -> None:
     assert (first["content"], second["content"]) == ("a", "b")
     calls = [(one["id"], one["function"]["arguments"]) for one in first["tool_calls"]]
     assert calls == [("c1", '{"city": 1}'), ("c2", "{}"), ("c3", "{}")]
+    for index in (1, 0):
+        assert not reply.ended, "another choice goes on"
+        reply.take(b"data: " + json.dumps({"choices": [{"index": index, "finish_reason": "stop"}]}).encode())
+    assert reply.ended
+
+
+def test_calls_to_which_a_server_gives_one_index_stay_apart_and_a_call_with_several_ids_stays_one() -> None:
+    def told(name: str | None, words: str, identity: str) -> bytes:
+        call = {"index": 0, "id": identity, "function": {"name": name, "arguments": words}}
+        return b"data: " + json.dumps({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}).encode()
+
+    reply = StreamedReply(protocols()["chat"].reader)
+    for line in (told("weather", "{", "c"), told(None, "}", "x"), told("weather", "{}", "d"), told("", "", "d")):
+        reply.take(line)
+
+    [choice] = reply.so_far()["choices"]
+    called = {"name": "weather", "arguments": "{}"}
+    assert within([{"id": one, "function": called} for one in "cd"], choice["message"]["tool_calls"])
 
 
 def test_thoughts_belong_to_one_answer_and_a_prompt_that_is_blocked_has_one_that_was_filtered() -> None:
@@ -189,11 +258,14 @@ def test_a_request_to_a_policy_of_this_process_has_one_limit_one_user_and_the_to
 
     assert [one.sampling.seed for one in asked.each()] == [5, 6, 7], "with one seed, all answers would be equal"
     assert (asked.sampling.max_tokens, asked.user) == (7, "ada")
+    parts = [{"type": "text", "text": letter} for letter in "ab"]
+    talk = [{"role": role, "content": parts} for role in ("user", "assistant")]
+    assert [one.content for one in read_chat(Body({**CHAT, "messages": talk})).messages] == ["a\n\nb", "ab"]
     one = {"type": "function", "function": {"name": "grep"}}
     for choice, names in (("auto", "weather grep"), ("none", ""), ("required", "weather grep"), (one, "grep")):
         asked = read_chat(Body({**CHAT, "tools": [*CHAT["tools"], one], "tool_choice": choice}))
         assert [action.name for action in asked.actions] == names.split()
-    for field, value in (("tools", CHAT["tools"] * 2), ("response_format", FORM), ("user", "x" * 201)):
+    for field, value in (("tools", CHAT["tools"] * 2), ("response_format", FORM), ("user", "x" * 201), ("n", 17)):
         with pytest.raises(BadRequest) as refused:
             read_chat(Body({**CHAT, field: value}), follows_schemas=True)
         assert refused.value.field == field

@@ -25,6 +25,7 @@ from agentfw.errors import EndpointError, RequestRefusedError, SettingsError
 
 from ...protocols.answers import StreamedReply, read_usage
 from ...protocols.chat import ChatCompletions
+from ...protocols.completion import choice_of, objects, table
 from ...protocols.protocol import Malformed
 from ..http.endpoint import REFUSES_ONE, Endpoint, Refused, key_in
 from ..local.sampling import Drawing, Sampled
@@ -116,8 +117,7 @@ class VLLMServer:
 
         def read(reply: object) -> Sampled:
             choice = _choice(reply)
-            ids, given = choice.get("token_ids"), choice.get("logprobs")
-            logprobs = given.get("token_logprobs") if isinstance(given, dict) else None
+            ids, logprobs = choice.get("token_ids"), table(choice.get("logprobs")).get("token_logprobs")
             if not isinstance(ids, list) or not isinstance(logprobs, list) or len(ids) != len(logprobs) or not ids:
                 raise Malformed("the answer has no token ids with their logprobs")
             if not all(isinstance(value, int | float) and math.isfinite(value) for value in logprobs):
@@ -125,7 +125,7 @@ class VLLMServer:
             if (reason := choice.get("finish_reason")) == "abort":
                 raise Malformed("the server aborted the answer")
             finish = "stop" if ids[-1] in end_ids or (stop and reason == "stop") else "length"
-            cached = read_usage(reply).cached if isinstance(reply, Mapping) else None
+            cached = read_usage(table(reply)).cached
             return Sampled(tuple(map(int, ids)), tuple(map(float, logprobs)) if known else (), finish, name, cached)
 
         return await self._completed(body, name, read, streamed)
@@ -303,18 +303,16 @@ def _telling(lines: Sequence[str]) -> list[str]:
 
 def _first_model(reply: object) -> tuple[str, int]:
     """The base model that a server serves, and its maximum number of tokens."""
-    entries = reply.get("data") if isinstance(reply, dict) else None
-    for entry in entries if isinstance(entries, list) else []:
-        if isinstance(entry, dict) and not entry.get("parent") and isinstance(entry.get("max_model_len"), int):
+    for entry in objects(table(reply).get("data")):
+        if not entry.get("parent") and isinstance(entry.get("max_model_len"), int):
             return str(entry["id"]), entry["max_model_len"]
     raise Malformed("the answer is not a list of vLLM models")
 
 
 def _choice(reply: object) -> Mapping[str, Any]:
-    choices = reply.get("choices") if isinstance(reply, dict) else None
-    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+    if not (choice := choice_of(table(reply))):
         raise Malformed("the answer has no choices")
-    return choices[0]
+    return choice
 
 
 def _ids(choice: Mapping[str, Any]) -> list[int]:
