@@ -147,7 +147,7 @@ async def run_command(
 
 def last_json(text: str) -> dict[str, Any]:
     """The last line that is a JSON object. Empty if there is none."""
-    found = (parsed(line) for line in reversed(text.splitlines()))
+    found = (parsed(line) for line in reversed(text.split("\n")))
     return next((one for one in found if isinstance(one, dict)), {})
 
 

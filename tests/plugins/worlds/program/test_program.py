@@ -28,7 +28,7 @@ request = urllib.request.Request(url, json.dumps(told).encode(), {"authorization
 answer = json.load(urllib.request.urlopen(request))["choices"][0]["message"]["content"]
 open("notes.txt", "w").write(answer)
 print("thinking ...")
-print(json.dumps({"answer": answer, "steps": 1, "reward": 0.25, "saw": sorted(task)}))
+print(json.dumps({"answer": answer, "steps": 1, "reward": 0.25, "saw": [*sorted(task), "\\u2028"]}, ensure_ascii=False))
 """
 
 
@@ -66,7 +66,7 @@ def test_a_program_is_watched_and_scored(host: Host, tmp_path: Path) -> None:
     assert episodes[2].messages[0].content == "What is 2 + 2?"
     assert episodes[2].outcome == {"steps": 1.0, "failed": 0.0, "timed_out": 0.0}
     ended = next(event.data for event in episodes[0].events if event.name == "ended")
-    assert json.loads(ended["out"].splitlines()[-1])["saw"] == ["question", "user"], "the answer is not shown"
+    assert json.loads(ended["out"].strip().split("\n")[-1])["saw"][:-1] == ["question", "user"], "the answer is not shown"
     assert sorted(path.name for path in tmp_path.glob("kept/*/*")) == ["notes.txt"] * 3
 
 

@@ -77,6 +77,12 @@ def test_functions_for_verifiers_run_unchanged_plain_and_async() -> None:
     assert [score[0] for score in result.folder.metrics()[0]["scores"]] == ["correct", "asked", "short"]
 
 
+def test_a_prompt_may_have_the_separators_of_lines_that_json_leaves_as_they_are() -> None:
+    result = played([{"prompt": "4\u2028\x85+1=", "answer": "5"}], lambda episode: 1.0, repeats)
+
+    assert [episode.turns[0].text for episode in result.episodes] == ["4\u2028\x85+1="]
+
+
 def test_a_reward_in_a_file_or_in_a_script_is_found_by_its_name(folder: Path) -> None:
     (folder / "rewards.py").write_text(
         "def short(completion: str) -> float:\n    return float(len(completion) == 1)\n"
