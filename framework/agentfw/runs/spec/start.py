@@ -108,6 +108,7 @@ def newest_version(folder: RunFolder) -> Path:
 
 _WITH_MORE = {"tools": "alias", "rewards": "weight"}  # lists of NAME=VALUE, and the key that the value is for
 _FROM_RUNS = "train-from-feedback"  # learns from recorded runs. With `-OPTIMIZER`, that of one optimizer
+_FROM = "--from"
 _RECORDINGS = "agentfw.recordings"
 _TRAINING = "train-"  # what the names of training specs begin with; the rest is an environment, `default`, or `any`
 _SKILLS = "skills"  # the tool that opens folders of skills, which are its setting `folders`
@@ -203,6 +204,8 @@ def chosen_values(
         return values.then(variable, apply_assignments(values, given))
 
     variables = spec_variables(os.environ, host.notes)
+    if name is not None or values.steps[-1][0] == _FROM:  # the environment was typed
+        variables = {variable: path for variable, path in variables.items() if path != ["environment"]}
     keys = {variable: path for variable, path in variables.items() if len(path) == 1 or path[0] not in _OF_COMPONENTS}
     for variable, path in keys.items():
         values = with_variable(values, variable, path)
@@ -413,7 +416,7 @@ def start_from_runs(names: Sequence[str], runs: Path, optimizer: str | None = No
             for choice in listed(values.get("rewards", ()))
         ]
         played = with_settings(environment, **about)
-        return values.then("--from", {**values, "environment": played, "rewards": scored})
+        return values.then(_FROM, {**values, "environment": played, "rewards": scored})
 
     return start
 
