@@ -76,9 +76,8 @@ def wants(values: Any, path: str = "") -> Iterator[str]:
         for number, value in enumerate(values):
             name = value.get("alias") or value.get("name") if isinstance(value, Mapping) else None
             yield from wants(value, f"{path}.{name or number}")
-    elif isinstance(values, str):
-        if _assigns(values) or is_file(values) or _VALUE.match(values):
-            yield f"{path} = {json.dumps(values)}"
+    elif isinstance(values, str) and (_assigns(values) or is_file(values) or _VALUE.match(values)):
+        yield f"{path} = {json.dumps(values)}"
 
 
 def _assigns(text: str) -> bool:

@@ -22,6 +22,7 @@ from ...boundary.secrets import MASK
 from ...boundary.settings_input import marked_keys, nested, toml_value
 from ...errors import RunFolderError, SettingsError, UnknownNameError, UsageError, nearest
 from ...host import Host
+from ...host.offers import whole_name
 from ...host.project import FILE_NAME
 from ...host.trust import of_run, require_trusted
 from ...printing.out import shown_path
@@ -437,14 +438,15 @@ def with_choices(values: Mapping[str, Any], options: Mapping[str, Any]) -> dict[
             if key == "rewards" and equals:
                 with suppress(ValueError):
                     own["weight"] = float(more)
-            alias = str(own.get("alias", ""))
-            choices.append({**_kept(before.get((name, alias)), name), **own})
+            known = before.get((whole_name(name), own.get("alias", "")))
+            choices.append({**_kept(known, name), **own})
         given[key] = choices
     return {**values, **given}
 
 
 def _kept(before: Any, name: str) -> dict[str, Any]:
     """The component of that name, with its settings where `before` is the same component."""
+    name = whole_name(name)
     return dict(before) if isinstance(before, dict) and before.get("name") == name else {"name": name}
 
 
