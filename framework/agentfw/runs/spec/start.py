@@ -31,7 +31,7 @@ from ..records.folder import RunFolder, find_run, list_runs
 from ..records.play_records import State, read_state, require_whole
 from .resolution import masked_keys
 from .run_spec import COMPONENTS, OF_RUNS, OF_TRAININGS, SINGULAR, RunSpec
-from .values import apply_assignments, from_json, label_of, listed, merged, read_spec, relative_to, written_values
+from .values import apply_assignments, as_written, from_json, label_of, listed, merged, read_spec, relative_to, written_values
 
 
 def policy_of_run(host: Host, name: str, runs: Path) -> str | dict[str, Any]:
@@ -69,10 +69,11 @@ def spec_of_run(about: Mapping[str, Any]) -> dict[str, Any]:
 
     def kept(value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: inner for key, each in value.items() if (inner := kept(each)) is not None}
-        if isinstance(value, list):
-            return [kept(each) for each in value]
-        return None if isinstance(value, str) and MASK in value else value
+            return {key: kept(each) for key, each in value.items() if not is_masked(each)}
+        return [kept(each) for each in value if not is_masked(each)] if isinstance(value, list) else value
+
+    def is_masked(value: Any) -> bool:
+        return isinstance(value, str) and MASK in value
 
     return dict(kept(from_json(about["spec"])))
 
@@ -81,7 +82,7 @@ def spec_text(about: Mapping[str, Any]) -> tuple[str, list[str]]:
     """The spec of a run as a TOML file, and the keys of its secrets, which it lacks."""
     import tomli_w
 
-    return tomli_w.dumps(spec_of_run(about)), list(masked_keys(from_json(about["spec"])))
+    return tomli_w.dumps(as_written(spec_of_run(about))), list(masked_keys(from_json(about["spec"])))
 
 
 def find_training(runs: Path, name: str) -> RunFolder:
@@ -410,7 +411,7 @@ def start_from_runs(names: Sequence[str], runs: Path, optimizer: str | None = No
             values = _shipped(host, own if own in host.specs() else _FROM_RUNS)
         else:
             values = start_of_training(host, name, spec)
-        environment = _kept(values.get("environment"), _name_in(values.get("environment")))
+        environment = next(iter(listed(values.get("environment"))), {})
         about = {"runs": folders, **({"metric": metric} if metric else {})}
         scored = [
             with_settings(choice, **about) if "runs" in choice.get("settings", {}) else choice
