@@ -11,7 +11,7 @@ import copy
 import inspect
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -56,7 +56,7 @@ class HookManager(PluginManager):
         made = HookManager(self.notes, traces=self._traces, strict=self._strict, deadline=deadline)
         for name, plugin in self.list_name_plugin():
             made.register(plugin, name)
-        made.owners = dict(self.owners)
+        made.owners = {name: replace(owner) for name, owner in self.owners.items()}  # each run silences its own
         return made
 
     def add(self, hook: object, owner: HookOwner) -> None:

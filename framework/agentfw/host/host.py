@@ -23,7 +23,7 @@ from ..boundary.output import send_prints_to_stderr
 from ..boundary.secrets import Secrets
 from ..component import KINDS, Component
 from ..errors import DuplicateComponentError, PluginError, SettingsError, UnknownNameError, UsageError, nearest
-from ..hookspecs import DECIDING_HOOKS, HOOKS, Hook, KnownPlugin, NamedSpec
+from ..hookspecs import HOOKS, Hook, KnownPlugin, NamedSpec
 from .hook_calls import HookManager, HookOwner
 from .offers import (
     OWN_DISTRIBUTION,
@@ -419,8 +419,7 @@ class Host:
 
     def hooks_of_run(self, choices: Sequence[Chosen], deadline: float) -> HookManager:
         """What calls the hooks of one run: those of all plugins, and those of the hook components that it names."""
-        decides = any(self._manager.implementations(name) for name in DECIDING_HOOKS)
-        manager = self._manager.for_run(deadline) if choices or decides else self._manager
+        manager = self._manager.for_run(deadline)
         for choice in choices:
             registered = self.find("hook", choice.name)
             owner = HookOwner(choice.label, registered.title, registered.record.mend, registered.record)

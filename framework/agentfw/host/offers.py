@@ -40,7 +40,7 @@ def is_file(name: str) -> bool:
 
 
 def whole_name(name: str, folder: Path = Path()) -> str:
-    """The name of a component as a spec keeps it: the path of a file, which may be relative to a folder, is absolute."""
+    """The name of a component as a spec keeps it: the path of a file is absolute."""
     return os.path.abspath(folder / name) if is_file(name) else name
 
 
