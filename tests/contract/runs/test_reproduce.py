@@ -120,7 +120,8 @@ def test_what_no_index_has_is_packed_as_a_wheel_and_what_a_component_needs_is_lo
 
 
 def test_the_spec_of_a_run_is_a_file_and_can_be_started_from_by_the_name_of_the_run(agentfw: Agentfw) -> None:
-    assert agentfw("run", "inbox", "--episodes", "2", "--set", "environment.rate=0.5", "--set", "horizon=null").code == 0
+    settings = "--set", "environment.rate=0.5", "--set", "horizon=null"
+    assert agentfw("run", "inbox", "--episodes", "2", *settings).code == 0
     Path("agentfw.toml").write_text("[defaults]\nhorizon = 3\n")  # is younger than the run
     first = only_run().name
     spec = agentfw("runs", "export", "last", "--toml").out
