@@ -79,6 +79,19 @@ def test_a_meeting_is_declined_for_the_sake_of_leave(ics_file: IcsFile) -> None:
     assert moved["to"][:10] > "2093-11-27"
 
 
+def test_who_goes_to_one_meeting_in_their_leave_is_on_leave_all_the_same(ics_file: IcsFile) -> None:
+    leave = all_day("Leave").replace("20261123", "20261124")
+    pair = [timed(uid, 23, "1600", uid, *BOTH) for uid in ("one", "other")]
+    workshop = timed("workshop", 23, "0700", "Workshop", length="PT9H")
+    events = [one.replace("202611", "209311") for one in (BOARD, leave, workshop, *pair)]
+
+    session = played(ics_file(*events), "Board meeting\none\n", since=date(2093, 11, 23))
+
+    (moved,) = session.other_times()
+    assert declined(session) == ["other"]
+    assert moved["to"][:10] > "2093-11-27"
+
+
 def test_what_somebody_went_to_in_spite_of_leave_is_proposed_next_time_and_a_doctor_at_once(ics_file: IcsFile) -> None:
     weekly = f"{BOARD}\nRRULE:FREQ=WEEKLY;COUNT=4"
     titles = {1125: "Annual leave", 1202: "Trip to Oslo", 1209: "Annual leave", 1216: "Annual leave"}
