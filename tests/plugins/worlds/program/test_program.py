@@ -75,18 +75,21 @@ def test_a_program_is_watched_and_scored(host: Host, tmp_path: Path) -> None:
 
 def test_a_check_command_has_the_last_word_and_a_memory_takes_part(host: Host, tmp_path: Path) -> None:
     (tmp_path / "agent.py").write_text(AGENT)
-    check = "import json, sys; assert open('notes.txt').read() == '4'; print(json.dumps({'reward': 0.5}))"
+    check = "import json, sys; assert open('notes.txt').read() == '4'; print(json.dumps({'reward': len(sys.argv[1])}))"
     (tmp_path / "check.py").write_text(check)
 
     episodes = played(
         host,
         tmp_path / "runs",
-        {"command": f"{sys.executable} {tmp_path}/agent.py", "check": f"{sys.executable} {tmp_path}/check.py"},
+        {
+            "command": f"{sys.executable} {tmp_path}/agent.py",
+            "check": f"{sys.executable} {tmp_path}/check.py {{answer}}",
+        },
         episodes=1,
         memories=["strategyhub"],
     )
 
-    assert [episode.utility for episode in episodes] == [0.5]
+    assert [episode.utility for episode in episodes] == [1.0], "the check is told the answer, which has one digit"
     assert [action["name"] for action in episodes[0].actions[""]] == ["strategy_hub"], "though it names no user"
 
 
@@ -112,6 +115,7 @@ def test_a_bad_program_is_data(host: Host, tmp_path: Path, codes: dict[str, floa
             "command": f"{sys.executable} {tmp_path}/bad.py",
             "tasks": str(tmp_path / "tasks.jsonl"),
             "timeout": 1.0 if hangs else 60.0,
+            "check": "true" if hangs else "",
         },
         episodes=len(codes),
     )

@@ -54,7 +54,11 @@ def test_a_function_for_trl_runs_unchanged_on_texts_and_on_messages() -> None:
         assert prompts[0][-1]["role"] == "user"
         return correct([one[0]["content"] for one in completions], answer)
 
+    def of_fives(completions: list[str], answer: list[str], **columns: Any) -> list[float | None]:
+        return [1.0 if gold == "5" else None for gold in answer]  # None: nothing to say of it
+
     assert reward_of(played(SUMS, correct)) == 0.5
+    assert sorted(len(line["scores"]) for line in played(SUMS, of_fives).folder.metrics()) == [0, 1]
     assert seen.keys() >= {"prompts", "completion_ids", "trainer_state"}
     assert seen["prompts"][0].endswith("+1=")
     assert reward_of(played(chats, of_chats)) == 0.5
