@@ -94,7 +94,8 @@ def test_a_project_allows_a_file_by_its_hash(tmp_path: Path) -> None:
 
 
 def test_all_functions_of_a_file_are_tools_unless_some_are_marked(tmp_path: Path, host: Host) -> None:
-    plain = f"from textwrap import dedent\n{WEATHER}\n\ndef _helper(): ...\n\n\nasync def tides(port: str) -> str:\n    return port\n"
+    more = "def _helper(): ...\n\n\nasync def tides(port: str) -> str:\n    return port\n"
+    plain = f"from textwrap import dedent\n{WEATHER}\n\n{more}"
     marked = "from agentfw.tool import tool\n" + plain.replace("def weather", "@tool\ndef weather")
 
     for name, code, offered in (("plain.py", plain, ["weather", "tides"]), ("marked.py", marked, ["weather"])):

@@ -169,16 +169,16 @@ def _with_secrets(
                 unread[place] = [f"the environment variable {variable} is not set"]
             continue
         inner = [one for one in (kind, *get_args(kind)) if is_model(one)]
-        if len(inner) != 1 or get_origin(kind) in (dict, Mapping):
-            continue
-        if isinstance(given, Mapping):
-            found[key] = _with_secrets(inner[0], given, place, unread)
-        elif isinstance(given, (list, tuple)):
-            found[key] = [
-                _with_secrets(inner[0], each, f"{place}.{number}", unread) if isinstance(each, Mapping) else each
-                for number, each in enumerate(given)
-            ]
+        if len(inner) == 1 and get_origin(kind) not in (dict, Mapping):
+            found |= {key: _in_tables(inner[0], given, place, unread)} if key in values else {}
     return found
+
+
+def _in_tables(model: type[BaseModel], given: Any, where: str, unread: dict[str, list[str]]) -> Any:
+    """The tables of a model that were given, one or a list of them, with their secrets."""
+    if isinstance(given, (list, tuple)):
+        return [_in_tables(model, each, f"{where}.{number}", unread) for number, each in enumerate(given)]
+    return _with_secrets(model, given, where, unread) if isinstance(given, Mapping) else given
 
 
 def _explain(detail: ErrorDetails, model: type[BaseModel], path: list[str | int]) -> str:

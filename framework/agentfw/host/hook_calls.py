@@ -185,8 +185,9 @@ class HookManager(PluginManager):
     def _trace(self, owner: HookOwner, hook: str, arguments: Mapping[str, object], answer: object) -> None:
         """AGENTFW_TRACE_HOOKS: print a call to stderr."""
         if self._traces:
-            passed = ", ".join(f"{name}={_shortened(value)}" for name, value in arguments.items())
-            outcome = f"raised {in_words(answer)}" if isinstance(answer, BaseException) else _shortened(answer)
+            passed = ", ".join(f"{name}={one_line(repr(value), 120)}" for name, value in arguments.items())
+            raised = isinstance(answer, BaseException)
+            outcome = f"raised {in_words(answer)}" if raised else one_line(repr(answer), 120)
             sys.stderr.write(f"hook {owner.record.distribution}:{owner.name} {hook}({passed}) -> {outcome}\n")
 
 
@@ -218,13 +219,6 @@ def _checked(hook: str, answer: object, owner: HookOwner) -> Any:
         text = f"{owner.title} answered {hook}() with a {type(answer).__name__}, not a {wanted.__name__}"
         raise PluginError(text, fix=owner.fix)
     return answer
-
-
-def _shortened(value: object) -> str:
-    try:
-        return one_line(repr(value), 120)
-    except Exception as error:  # a plugin's object: tracing must not break what it observes
-        return f"<{type(value).__name__} whose repr raised {in_words(error)}>"
 
 
 def misused(implementation: HookImpl, hook: str) -> str:

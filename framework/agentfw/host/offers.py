@@ -97,12 +97,8 @@ class PluginRecord:
         self.fix = ""
         self.wrong = False  # True if the plugin should work and doesn't. False if it was disabled on purpose
         self.cause: BaseException | None = None  # the exception, for the traceback that `--debug` shows
-        self.seconds = 0.0  # duration of the import
         self.problems: list[Problem] = []  # don't stop it from working. With `--strict-plugins` they are errors
-        self.hints: list[str] = []  # information that needs no fix, such as a slow import
-
-    def __repr__(self) -> str:
-        return f"<PluginRecord {self.title}: {self.state}>"
+        self.hints: list[str] = []  # information that needs no fix
 
     @property
     def title(self) -> str:

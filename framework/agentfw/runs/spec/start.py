@@ -33,7 +33,6 @@ from .resolution import masked_keys
 from .run_spec import COMPONENTS, OF_RUNS, OF_TRAININGS, SINGULAR, RunSpec
 from .values import (
     apply_assignments,
-    as_written,
     from_json,
     label_of,
     listed,
@@ -74,13 +73,15 @@ def policy_of_run(host: Host, name: str, runs: Path) -> str | dict[str, Any]:
     return {"name": policy["name"], "settings": settings}
 
 
-def spec_of_run(about: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a run's spec, without its secrets, which aren't kept."""
+def spec_of_run(about: Mapping[str, Any], null: object = None) -> dict[str, Any]:
+    """The values of a run's spec, without its secrets, which aren't kept. `null` stands for what was unset."""
 
     def kept(value: Any) -> Any:
         if isinstance(value, dict):
             return {key: kept(each) for key, each in value.items() if not is_masked(each)}
-        return [kept(each) for each in value if not is_masked(each)] if isinstance(value, list) else value
+        if isinstance(value, list):
+            return [kept(each) for each in value if not is_masked(each)]
+        return null if value is None else value
 
     def is_masked(value: Any) -> bool:
         return isinstance(value, str) and MASK in value
@@ -92,7 +93,7 @@ def spec_text(about: Mapping[str, Any]) -> tuple[str, list[str]]:
     """The spec of a run as a TOML file, and the keys of its secrets, which it lacks."""
     import tomli_w
 
-    return tomli_w.dumps(as_written(spec_of_run(about))), list(masked_keys(from_json(about["spec"])))
+    return tomli_w.dumps(spec_of_run(about, {"null": True})), list(masked_keys(from_json(about["spec"])))
 
 
 def find_training(runs: Path, name: str) -> RunFolder:

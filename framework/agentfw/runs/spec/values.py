@@ -66,15 +66,6 @@ def written_values(values: Any) -> Any:
     return [written_values(value) for value in values] if isinstance(values, list) else values
 
 
-def as_written(values: Any) -> Any:
-    """The values as a TOML file has them: what `written_values` is given."""
-    if isinstance(values, Mapping):
-        return {key: as_written(value) for key, value in values.items()}
-    if isinstance(values, list):
-        return [as_written(value) for value in values]
-    return {"null": True} if values is None else values
-
-
 def relative_to(folder: Path, values: dict[str, Any]) -> dict[str, Any]:
     """The values of a spec in a folder: the files of components that they name are below it."""
 
