@@ -186,8 +186,9 @@ class HookManager(PluginManager):
         """AGENTFW_TRACE_HOOKS: print a call to stderr."""
         if self._traces:
             passed = ", ".join(f"{name}={one_line(repr(value), 120)}" for name, value in arguments.items())
-            raised = isinstance(answer, BaseException)
-            outcome = f"raised {in_words(answer)}" if raised else one_line(repr(answer), 120)
+            outcome = one_line(repr(answer), 120)
+            if isinstance(answer, BaseException):
+                outcome = f"raised {in_words(answer)}"
             sys.stderr.write(f"hook {owner.record.distribution}:{owner.name} {hook}({passed}) -> {outcome}\n")
 
 
