@@ -30,7 +30,8 @@ request = urllib.request.Request(url, json.dumps(told).encode(), {"authorization
 answer = json.load(urllib.request.urlopen(request))["choices"][0]["message"]["content"]
 open("notes.txt", "w").write(answer)
 print("thinking ...")
-print(json.dumps({"answer": answer, "steps": 1, "reward": 0.25, "saw": [*sorted(task), "\\u2028"]}, ensure_ascii=False))
+saw = [*sorted(task), "\\u2028"]
+print(json.dumps({"answer": answer, "steps": 1, "pace": 1e999, "reward": 0.25, "saw": saw}, ensure_ascii=False))
 """
 
 
