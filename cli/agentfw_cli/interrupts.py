@@ -27,7 +27,6 @@ Result = TypeVar("Result")
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _PATIENCE = 2.0  # seconds that everything may take to end by itself after a signal
-_UNHANDLED = b"a timer of a plugin has sent SIGALRM, which nobody handles; the run goes on\n"
 _LEAVING = 10.0
 """Seconds that Python may take to end. It waits for threads of plugins and runs what they registered with `atexit`."""
 _codes: list[int] = []  # the exit code, once the command is over
@@ -97,10 +96,7 @@ def run_until_interrupted(work: Coroutine[Any, Any, Result], take_leave: Callabl
 
 
 def tell_of_leftovers() -> None:
-    """Report on one line what a plugin raises in a thread or a `__del__`, where nobody can catch it.
-
-    A timer that no handler waits for is reported as well. It would end the process without a word.
-    """
+    """Report on one line what a plugin raises in a thread or a `__del__`, where nobody can catch it."""
 
     def leave_printing_threads() -> None:
         # Python stops a thread that isn't ours wherever it is. If it is printing just then, nobody else can, and Python
@@ -109,8 +105,6 @@ def tell_of_leftovers() -> None:
             end_process(_codes[-1])
 
     atexit.register(leave_printing_threads)  # the first that registers is called last, when all others were
-    if hasattr(signal, "SIGALRM") and signal.getsignal(signal.SIGALRM) == signal.SIG_DFL:
-        signal.signal(signal.SIGALRM, lambda number, frame: os.write(2, _UNHANDLED) and None)
     sys.unraisablehook = lambda left: _told(left.exc_value) or sys.__unraisablehook__(left)
     threading.excepthook = lambda left: _told(left.exc_value) or threading.__excepthook__(left)
 

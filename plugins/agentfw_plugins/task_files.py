@@ -64,7 +64,8 @@ def read_tasks(file: str, split: str, *, held_out: bool = False) -> Sequence[Row
 @lru_cache(maxsize=8)
 def _parsed(path: Path, changed: int) -> Sequence[Row]:
     rows: list[Row] = []
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1):
+    # Of bytes, because in a text more than a line break ends a line.
+    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
         if not line.strip():
             continue
         try:

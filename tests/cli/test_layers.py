@@ -117,6 +117,7 @@ def test_a_default_of_a_component_holds_beside_what_the_spec_says_of_it(agentfw:
 
 @pytest.mark.usefixtures("depot")
 def test_a_variable_sets_the_component_that_is_chosen(agentfw: Agentfw, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTFW_ENVIRONMENT", "inbox")  # another is typed
     monkeypatch.setenv("AGENTFW_POLICY__PAUSE", "0.001")
     monkeypatch.setenv("AGENTFW_REWARD__UTILITY__WEIGHT", "2")
     monkeypatch.setenv("AGENTFW_REWARD__FORMAT__WEIGHT", "3")  # isn't chosen here
@@ -125,6 +126,7 @@ def test_a_variable_sets_the_component_that_is_chosen(agentfw: Agentfw, monkeypa
     answer = agentfw("run", "guessing", "--policy", "hashing", "--reward", "utility", "--json")
 
     spec = spec_of(answer)
+    assert spec["environment"]["name"] == "guessing"
     assert spec["policy"]["settings"] == {"pause": 0.001}
     assert [(reward["name"], reward["weight"]) for reward in spec["rewards"]] == [("utility", 2)]
     assert "AGENTFW_POLCY__PAUSE: a spec has no key polcy; did you mean AGENTFW_POLICY__PAUSE?" in answer.err

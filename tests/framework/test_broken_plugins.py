@@ -7,7 +7,6 @@ on, and selecting the broken one is an error with exit code 3.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -187,13 +186,11 @@ def test_a_slow_import_is_told_while_it_lasts(
     monkeypatch.setattr("agentfw.boundary.gate.SLOW_SECONDS", 0.05)
     make_plugin("agentfw-slow", f"import time; time.sleep(0.4)\n{WELL}", name="slow")
 
-    started = time.perf_counter()
     host = Host.load()
 
     told = capsys.readouterr().err.splitlines()
     assert told == ["still importing plugin slow of agentfw-slow 1.0.0 ...; disable it with --no-plugin slow"]
     (slow,) = host.plugins
-    assert 0.4 <= slow.seconds <= time.perf_counter() - started
     assert slow.state == "active"
     assert len(host.select_distribution("agentfw-slow")) == 1
 

@@ -91,6 +91,7 @@ def test_what_was_changed_holds_and_the_first_settings_stay_readable(trainings: 
     changes = {"updates": 5, "deadline": 60, "learner": {}}
     Run.open(RunFolder.open(stopped.folder.path), trainings.host(), changes)
     assert RunFolder.open(stopped.folder.path).planned_updates == 4, "nothing changes before it is executed"
+    Run.open(stopped.folder, trainings.host(), {"updates": 4})  # the same is no less
     with pytest.raises(UsageError, match="updates is 4 and can only be raised, not set to 3"):
         Run.open(stopped.folder, trainings.host(), {"updates": 3})
 

@@ -118,6 +118,26 @@ def test_one_that_raises_hangs_or_answers_badly_is_an_error_with_its_name(hook: 
     assert "--no-plugin" in caught.value.fix
 
 
+def test_an_observer_that_raises_is_called_again_in_the_next_run_alone() -> None:
+    class Diary:
+        pages = 0
+
+        @hookimpl
+        def agentfw_turn(self) -> None:
+            self.pages += 1
+            raise OSError("full")
+
+    diary = Diary()
+    host = fresh_host(diary, strict=False)
+
+    for _ in range(2):
+        hooks = host.hooks_of_run((), 60.0)
+        for _ in range(3):
+            hooks.tell("agentfw_turn", run=None, episode_id="e", turn=None)
+
+    assert (diary.pages, len(host.notes)) == (2, 2)
+
+
 def test_an_order_that_means_nothing_is_told(make_plugin: MakePlugin) -> None:
     make_plugin("agentfw-odd", "@hookimpl(tryfirst=True)\ndef agentfw_tools(): return []")
 

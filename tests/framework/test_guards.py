@@ -13,18 +13,28 @@ import pytest
 from offering import offering
 
 from agentfw.boundary.calls import KINDS_OF_CALLS
-from agentfw.boundary.crossing import GuardedEnvironment, GuardedMemory, GuardedPolicy, GuardedTool, MemoryThread
+from agentfw.boundary.crossing import (
+    GuardedEnvironment,
+    GuardedMemory,
+    GuardedPolicy,
+    GuardedReward,
+    GuardedTool,
+    MemoryThread,
+)
 from agentfw.boundary.guard import Guard
 from agentfw.environment import Environment, World, action
-from agentfw.episode import Call, Intervention, Message, Task
+from agentfw.episode import Call, Episode, Intervention, Message, Task, Usage
 from agentfw.errors import AgentfwError, EndpointError, PluginError, SettingsError, TimelineError
 from agentfw.host import Host
 from agentfw.memory import Embedded, Memory, Query, Recollection, Remembered, Saying
 from agentfw.policy import Policy
 from agentfw.request import Action, Brief, Forwarded, Generation, Passed, Request
+from agentfw.runs.deciding import Spending
 from agentfw.runs.run import Run
-from agentfw.runs.spec.run_spec import parse_spec
+from agentfw.runs.spec.run_spec import SpendingSettings, parse_spec
+from agentfw.scores import RewardModel, Score
 from agentfw.testing import check_component, fresh_host
+from agentfw.testing.checks import sample_group
 from agentfw.tool import FunctionTool, Tool, tool
 
 QUERY = Query("tea", Task(3, 7), limit=2)
@@ -144,6 +154,28 @@ def test_how_long_an_answer_takes_in_the_world_is_the_policys_business(guard: Gu
     for policy.takes in (-1.0, float("nan")):
         with pytest.raises(PluginError, match="says that an answer takes"):
             guarded.generation_time(Generation("x", count=3), 1.0)
+
+
+def test_what_judges_use_is_counted_and_an_answer_that_is_given_again_is_paid_for_once(guard: Guard) -> None:
+    class Keeping(Policy):
+        asked = 0
+
+        async def generate(self, request: Request) -> Generation:
+            self.asked += 1
+            return Generation("4", usage=Usage(3, 0, 1), repeated=self.asked > 1)
+
+    class Judging(RewardModel):
+        async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
+            return [Score(one.id, "taste", 1.0, usage=Usage(5, 0, 2)) for one in group]
+
+    spending = Spending(SpendingSettings())
+    guarded = GuardedPolicy(Keeping(), guard, spending=spending)
+
+    for _ in range(2):
+        asyncio.run(guarded.generate(Request([])))
+    asyncio.run(GuardedReward(Judging(), guard, spending=spending).score(sample_group(0, 2)))
+
+    assert (spending.policy.tokens, spending.judges.tokens) == (4, 14)
 
 
 KEY = "hunter2/xyz"

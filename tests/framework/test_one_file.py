@@ -13,6 +13,7 @@ from agentfw.host import Host, HostOptions
 from agentfw.host.project import find_project
 from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import parse_spec
+from agentfw.runs.spec.start import with_choices
 from agentfw.runs.spec.values import apply_assignments, read_spec
 from agentfw.scaffold import scaffold_file
 from agentfw.testing import fresh_host
@@ -93,8 +94,9 @@ def test_a_project_allows_a_file_by_its_hash(tmp_path: Path) -> None:
 
 
 def test_all_functions_of_a_file_are_tools_unless_some_are_marked(tmp_path: Path, host: Host) -> None:
-    plain = WEATHER + "\n\ndef _helper(): ...\n\n\nasync def tides(port: str) -> str:\n    return port\n"
-    marked = f"from agentfw.tool import tool\n\n\n@tool\n{plain}"
+    more = "def _helper(): ...\n\n\nasync def tides(port: str) -> str:\n    return port\n"
+    plain = f"from textwrap import dedent\n{WEATHER}\n\n{more}"
+    marked = "from agentfw.tool import tool\n" + plain.replace("def weather", "@tool\ndef weather")
 
     for name, code, offered in (("plain.py", plain, ["weather", "tides"]), ("marked.py", marked, ["weather"])):
         box = host.create("tool", written(tmp_path, name, code), None)
@@ -121,11 +123,16 @@ def test_a_file_without_a_component_grows_into_nothing(tmp_path: Path) -> None:
 
 def test_in_a_spec_the_path_is_relative_to_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "spec.toml").write_text(
-        'environment = "inbox"\npolicy = "./ask.py"\ntools = [{ name = "tools/weather.py", alias = "x" }, "mcp"]\n'
+        'environment = "inbox"\npolicy = { name = "./ask.py", settings = { tokens = 4 } }\n'
+        'tools = [{ name = "tools/weather.py", alias = "x", settings = { prefix = "w_" } }, "mcp"]\n'
     )
     monkeypatch.chdir("/")
 
-    spec = parse_spec(read_spec(tmp_path / "spec.toml"))
+    values = read_spec(tmp_path / "spec.toml")
+    spec = parse_spec(values)
+    monkeypatch.chdir(tmp_path)  # who types the same file there leaves its settings as they are
+    again = with_choices(values, {"policy": "ask.py", "tools": ("tools/weather.py=x",)})
 
     assert spec.policy.name == str(tmp_path / "ask.py")
     assert [tool.name for tool in spec.tools] == [str(tmp_path / "tools" / "weather.py"), "mcp"]
+    assert (again["policy"], again["tools"]) == (values["policy"], values["tools"][:1])

@@ -27,6 +27,8 @@ from agentfw.host.trust import allow_folder, require_trusted_folder, wants
         'policy = { name = "vllm", settings = { arguments = ["--trust-remote-code"] } }',
         'policy = { name = "scripted", settings = { rule = "os:getcwd" } }',
         'environment = { name = "loop", settings = { variants = ["tool.mcp.command=reboot"] } }',
+        'environment = { name = "loop", settings = { variants = [" tool.mcp.command = reboot"] } }',
+        """variants = ["tool.mcp={settings = {command = 'reboot'}}"]""",
         'policy = { name = { "$toml" = "\'/tmp/evil.py\'" } }',
     ],
 )

@@ -73,14 +73,8 @@ def validate(model: type[BaseModel] | None, values: Mapping[str, object], where:
             raise SettingsError.of(unknown, f"give {where} no settings")
         return None
     problems: dict[str, list[str]] = {}
-    checked, more = None, 0
-    if model.model_config.get("extra") in (None, "ignore"):
-        # A model that doesn't say would drop unknown keys without a word, typing slips among them.
-        for key in values:
-            if key not in input_keys(model):
-                problems[f"{where}.{key}"] = [_no_such_key(key, input_keys(model))]
-    unset: dict[str, list[str]] = {}
-    values = _with_secrets(model, values, where, unset)
+    checked, more, unread = None, 0, dict[str, list[str]]()
+    values = _with_secrets(model, values, where, unread)
     try:
         checked = model.model_validate(values)
     except ValidationError as error:
@@ -98,7 +92,7 @@ def validate(model: type[BaseModel] | None, values: Mapping[str, object], where:
                 elif detail["type"] == "missing" and number == len(detail["loc"]):
                     path.append(part)
             problems.setdefault(".".join([where, *map(str, path)]), []).append(_explain(detail, model, path))
-    problems |= unset
+    problems |= unread
     if not problems:
         return checked
     which = " and ".join(problems) if len(problems) <= 3 else "them"
@@ -156,24 +150,35 @@ def toml_value(text: str) -> object:
 
 
 def _with_secrets(
-    model: type[BaseModel], values: Mapping[str, object], where: str, unset: dict[str, list[str]]
+    model: type[BaseModel], values: Mapping[str, object], where: str, unread: dict[str, list[str]]
 ) -> dict[str, object]:
     """The values, with secrets that are given as `{ env = "NAME" }` read from the environment."""
     found = dict(values)
+    if model.model_config.get("extra") in (None, "ignore"):
+        # A model that doesn't say would drop unknown keys without a word, typing slips among them.
+        known = input_keys(model)
+        unread |= {f"{where}.{key}": [_no_such_key(key, known)] for key in values if key not in known}
     for name, field in model.model_fields.items():
-        key = input_key(name, field)
-        given = values.get(key)
-        if not isinstance(given, Mapping):
-            continue
-        if is_model(field.annotation):
-            found[key] = _with_secrets(field.annotation, given, f"{where}.{key}", unset)
-        elif is_secret(field.annotation) and given.keys() == {"env"}:
+        key, kind = input_key(name, field), field.annotation
+        given, place = values.get(key), f"{where}.{key}"
+        if is_secret(kind) and isinstance(given, Mapping) and given.keys() == {"env"}:
             variable = str(given["env"])
             if variable in os.environ:
                 found[key] = os.environ[variable]
             else:
-                unset[f"{where}.{key}"] = [f"the environment variable {variable} is not set"]
+                unread[place] = [f"the environment variable {variable} is not set"]
+            continue
+        inner = [one for one in (kind, *get_args(kind)) if is_model(one)]
+        if len(inner) == 1 and get_origin(kind) not in (dict, Mapping):
+            found |= {key: _in_tables(inner[0], given, place, unread)} if key in values else {}
     return found
+
+
+def _in_tables(model: type[BaseModel], given: Any, where: str, unread: dict[str, list[str]]) -> Any:
+    """The tables of a model that were given, one or a list of them, with their secrets."""
+    if isinstance(given, (list, tuple)):
+        return [_in_tables(model, each, f"{where}.{number}", unread) for number, each in enumerate(given)]
+    return _with_secrets(model, given, where, unread) if isinstance(given, Mapping) else given
 
 
 def _explain(detail: ErrorDetails, model: type[BaseModel], path: list[str | int]) -> str:

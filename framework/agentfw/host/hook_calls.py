@@ -11,7 +11,7 @@ import copy
 import inspect
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -56,7 +56,7 @@ class HookManager(PluginManager):
         made = HookManager(self.notes, traces=self._traces, strict=self._strict, deadline=deadline)
         for name, plugin in self.list_name_plugin():
             made.register(plugin, name)
-        made.owners = dict(self.owners)
+        made.owners = {name: replace(owner) for name, owner in self.owners.items()}  # each run silences its own
         return made
 
     def add(self, hook: object, owner: HookOwner) -> None:
@@ -185,8 +185,10 @@ class HookManager(PluginManager):
     def _trace(self, owner: HookOwner, hook: str, arguments: Mapping[str, object], answer: object) -> None:
         """AGENTFW_TRACE_HOOKS: print a call to stderr."""
         if self._traces:
-            passed = ", ".join(f"{name}={_shortened(value)}" for name, value in arguments.items())
-            outcome = f"raised {in_words(answer)}" if isinstance(answer, BaseException) else _shortened(answer)
+            passed = ", ".join(f"{name}={one_line(repr(value), 120)}" for name, value in arguments.items())
+            outcome = one_line(repr(answer), 120)
+            if isinstance(answer, BaseException):
+                outcome = f"raised {in_words(answer)}"
             sys.stderr.write(f"hook {owner.record.distribution}:{owner.name} {hook}({passed}) -> {outcome}\n")
 
 
@@ -218,13 +220,6 @@ def _checked(hook: str, answer: object, owner: HookOwner) -> Any:
         text = f"{owner.title} answered {hook}() with a {type(answer).__name__}, not a {wanted.__name__}"
         raise PluginError(text, fix=owner.fix)
     return answer
-
-
-def _shortened(value: object) -> str:
-    try:
-        return one_line(repr(value), 120)
-    except Exception as error:  # a plugin's object: tracing must not break what it observes
-        return f"<{type(value).__name__} whose repr raised {in_words(error)}>"
 
 
 def misused(implementation: HookImpl, hook: str) -> str:

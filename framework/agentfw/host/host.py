@@ -23,7 +23,7 @@ from ..boundary.output import send_prints_to_stderr
 from ..boundary.secrets import Secrets
 from ..component import KINDS, Component
 from ..errors import DuplicateComponentError, PluginError, SettingsError, UnknownNameError, UsageError, nearest
-from ..hookspecs import DECIDING_HOOKS, HOOKS, Hook, KnownPlugin, NamedSpec
+from ..hookspecs import HOOKS, Hook, KnownPlugin, NamedSpec
 from .hook_calls import HookManager, HookOwner
 from .offers import (
     OWN_DISTRIBUTION,
@@ -37,6 +37,7 @@ from .offers import (
     pip_install,
     qualified,
     titles,
+    whole_name,
 )
 from .plugin_loading import (
     ALL,
@@ -188,22 +189,18 @@ class Host:
         Of two with one name the built-in is meant. `acme:NAME` is that of the distribution acme. `./NAME.py` is a file,
         which becomes a plugin of this host.
         """
-        known = self.components(kind)
+        known, name = self.components(kind), whole_name(name)
+        # A file is read once: whatever becomes of it, a run goes on as it began.
+        if is_file(name) and (kind, name) not in self._files:
+            found = load_plugins([file_entry_point(kind, name)], self._manager, _selection(self.options, self.layers))
+            self.plugins += found
+            answers = ask(found, self._manager)
+            if found[0].state != "active":
+                raise found[0].failure()
+            self._components += answers.components
+            self._files[kind, name] = answers.components[0]
         if (kind, name) in self._files:
             return self._files[kind, name]
-        if is_file(name):
-            key = kind, os.path.abspath(name)
-            # The file is read once: whatever becomes of it, a run goes on as it began.
-            if key not in self._files:
-                selection = _selection(self.options, self.layers)
-                found = load_plugins([file_entry_point(kind, name)], self._manager, selection)
-                self.plugins += found
-                answers = ask(found, self._manager)
-                if found[0].state != "active":
-                    raise found[0].failure()
-                self._components += answers.components
-                self._files[key] = answers.components[0]
-            return self._files[key]
         offers = meant(known, name)
         if len(offers) > 1:
             raise duplicate(KINDS[kind].title, name, [offer.record for offer in offers])
@@ -419,8 +416,7 @@ class Host:
 
     def hooks_of_run(self, choices: Sequence[Chosen], deadline: float) -> HookManager:
         """What calls the hooks of one run: those of all plugins, and those of the hook components that it names."""
-        decides = any(self._manager.implementations(name) for name in DECIDING_HOOKS)
-        manager = self._manager.for_run(deadline) if choices or decides else self._manager
+        manager = self._manager.for_run(deadline)
         for choice in choices:
             registered = self.find("hook", choice.name)
             owner = HookOwner(choice.label, registered.title, registered.record.mend, registered.record)

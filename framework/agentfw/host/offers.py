@@ -7,6 +7,7 @@ What agentfw itself offers wins, so that installing a plugin never changes what 
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import shlex
 from asyncio import CancelledError
@@ -36,6 +37,11 @@ _FILE = ".py"
 def is_file(name: str) -> bool:
     """Whether what stands in the place of a name is the path of a Python file, as FILE.py or FILE.py:NAME."""
     return name.endswith(_FILE) or f"{_FILE}:" in name
+
+
+def whole_name(name: str, folder: Path = Path()) -> str:
+    """The name of a component as a spec keeps it: the path of a file is absolute."""
+    return os.path.abspath(folder / name) if is_file(name) else name
 
 
 def file_and_attribute(name: str) -> tuple[Path, str]:
@@ -91,12 +97,8 @@ class PluginRecord:
         self.fix = ""
         self.wrong = False  # True if the plugin should work and doesn't. False if it was disabled on purpose
         self.cause: BaseException | None = None  # the exception, for the traceback that `--debug` shows
-        self.seconds = 0.0  # duration of the import
         self.problems: list[Problem] = []  # don't stop it from working. With `--strict-plugins` they are errors
-        self.hints: list[str] = []  # information that needs no fix, such as a slow import
-
-    def __repr__(self) -> str:
-        return f"<PluginRecord {self.title}: {self.state}>"
+        self.hints: list[str] = []  # information that needs no fix
 
     @property
     def title(self) -> str:

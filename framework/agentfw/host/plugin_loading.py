@@ -15,7 +15,6 @@ import inspect
 import os
 import re
 import sys
-import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import module_from_spec, spec_from_file_location
@@ -144,8 +143,6 @@ def _digest(file: Path) -> str:
 
 PREFIX = "agentfw_"
 ALL = "all"
-NOTED_SECONDS = 1.0
-"""Seconds after which a slow import is noted."""
 
 
 class Selection(NamedTuple):
@@ -176,17 +173,14 @@ def load_plugins(entry_points: Sequence[EntryPoint], manager: HookManager, selec
         records.append(record)
         if is_left_out(record, selection):
             continue
-        started, plugin, disable = time.perf_counter(), None, f"disable it with --no-plugin {record.name}"
+        plugin = None
         try:
-            plugin = let_in(record.title, entry_point.load, advice=disable)
+            plugin = let_in(record.title, entry_point.load, advice=f"disable it with --no-plugin {record.name}")
         except ImportFailed as failure:
             text, error = str(failure), failure.error
             if isinstance(error, ModuleNotFoundError) and f"{entry_point.module}.".startswith(f"{error.name}."):
                 text = f"names the module {entry_point.module}, which isn't there"
             record.stop("failed", text, None if failure.ends_python else _reinstall(record), error)
-        record.seconds = time.perf_counter() - started
-        if record.seconds > NOTED_SECONDS:
-            record.hints.append(f"took {record.seconds:.1f} s to import; {disable}")
         if record.state == "active":
             _register(plugin, entry_point, record, manager)
     return records

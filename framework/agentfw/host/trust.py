@@ -76,11 +76,17 @@ def wants(values: Any, path: str = "") -> Iterator[str]:
         for number, value in enumerate(values):
             name = value.get("alias") or value.get("name") if isinstance(value, Mapping) else None
             yield from wants(value, f"{path}.{name or number}")
-    elif isinstance(values, str):
-        key, equals, value = values.partition("=")  # an assignment, as the variants of a loop have them
-        is_set = equals and re.fullmatch(r"[\w.-]+", key) and any(wants({key.rpartition(".")[2]: value}))
-        if is_set or is_file(values) or _VALUE.match(values):
-            yield f"{path} = {json.dumps(values)}"
+    elif isinstance(values, str) and (_assigns(values) or is_file(values) or _VALUE.match(values)):
+        yield f"{path} = {json.dumps(values)}"
+
+
+def _assigns(text: str) -> bool:
+    """Whether a text is an assignment, as the variants of a loop have them, of something to allow."""
+    if not re.match(r"\s*[\w-]+\s*(\.\s*[\w-]+\s*)*=", text):
+        return False
+    from ..boundary.settings_input import parse_assignments
+
+    return any(wants(parse_assignments([text])))
 
 
 def require_trusted(path: Path, values: Any) -> None:

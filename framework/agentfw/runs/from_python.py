@@ -192,7 +192,11 @@ def _played(
     with naming_layers(values):
         made = Run.create(checked_spec(values, host), host, runs)
 
+    task: asyncio.Task[None] | None = None
+
     async def main() -> None:
+        nonlocal task
+        task = asyncio.current_task()
         use_daemon_threads()
         await made.execute()
 
@@ -202,7 +206,13 @@ def _played(
         asyncio.run(main())
     else:  # a notebook, whose thread has an event loop already
         with ThreadPoolExecutor(1) as thread:
-            thread.submit(lambda: asyncio.run(main())).result()
+            played = thread.submit(lambda: asyncio.run(main()))
+            try:
+                played.result()
+            except KeyboardInterrupt:  # of this thread: the run ends in good order, too
+                if task is not None and not played.done():
+                    task.get_loop().call_soon_threadsafe(task.cancel)
+                raise
     write_report(made.folder)
     return RunResult(made.folder)
 

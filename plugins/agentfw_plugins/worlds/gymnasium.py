@@ -57,7 +57,6 @@ class GymnasiumEnvironment(Environment):
         self._stepping = False
         # Gymnasium needs a 32-bit seed.
         state, info = self.inside.reset(seed=task.seed % 2**31)
-        self.inside.action_space.seed(task.seed % 2**31)
         self._steps = 0
         world.observe("state", {"state": _as_json(state), "info": _as_json(info)})
 

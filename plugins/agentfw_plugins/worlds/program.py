@@ -14,6 +14,7 @@ import asyncio
 import json
 import math
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -72,6 +73,7 @@ def shown(row: Row) -> Row:
 
 
 _MOST, _TAIL = 1_000_000, 4000  # bytes of the output that are read, and characters that are recorded: the last ones
+_PATIENCE = 0.5  # seconds for output to arrive of a program that has ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +99,11 @@ def words_of(command: str, values: Mapping[str, Any], setting: str) -> list[str]
         words = shlex.split(command)
     except ValueError as error:
         raise SettingsError(f"{setting}: {error}", fix="check the quotes") from None
+    told = {key: value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
     found = []
     for word in words:
-        # Replaced after splitting, so that a value stays one word whatever is in it.
-        for key, value in values.items():
-            word = word.replace(f"{{{key}}}", value if isinstance(value, str) else json.dumps(value))
+        # Replaced after splitting, and all at once, so that a value stays one word whatever is in it.
+        word = re.sub(r"\{([^{}]+)\}", lambda place: told.get(place[1], place[0]), word)
         # The command runs in another folder; what the user sees from here is meant.
         found.append(str(Path(word).resolve()) if "/" in word or ("." in word and Path(word).exists()) else word)
     return found
@@ -111,23 +113,25 @@ async def run_command(
     words: Sequence[str], folder: Path, environment: Mapping[str, str], given: bytes, timeout: float, setting: str
 ) -> Result:
     """Run a command to its end, or until its time is over."""
+    outputs = _Output(), _Output()
+    pipes = [await output.opened() for output in outputs]
     try:
         process = await asyncio.create_subprocess_exec(
             *words,
             cwd=folder,
             env={**os.environ, **environment},
             stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
+            stdout=pipes[0],
+            stderr=pipes[1],
             start_new_session=True,  # so that its children can be ended with it
         )
     except (OSError, ValueError) as error:
         raise SettingsError(f"{setting}: can't start {words[0]}: {error}", fix="check the command") from None
+    finally:
+        for pipe in pipes:
+            os.close(pipe)
     assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stderr is not None
     code: int | None = None
-    reading = asyncio.gather(_read_output(process.stdout), _read_output(process.stderr))
     try:
         async with asyncio.timeout(timeout):
             with suppress(ConnectionError):  # it need not read its input
@@ -141,22 +145,43 @@ async def run_command(
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
-    out, err = await reading
+    out, err = [await output.text() for output in outputs]
     return Result(code, out, err)
+
+
+class _Output(asyncio.Protocol):
+    """The end of what a program writes to a pipe of its own. It is read to its end, because a program that can't write
+    would wait for ever. asyncio would wait for its own pipes as long as something that the program started has them.
+    """
+
+    def __init__(self) -> None:
+        self._kept, self._ended = bytearray(), asyncio.Event()
+
+    async def opened(self) -> int:
+        """Where the program writes."""
+        reading, writing = os.pipe()
+        pipe = open(reading, "rb", 0)  # noqa: SIM115 - closed with the transport
+        self._transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: self, pipe)
+        return writing
+
+    def data_received(self, data: bytes) -> None:
+        self._kept += data
+        del self._kept[:-_MOST]
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._ended.set()
+
+    async def text(self) -> str:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._ended.wait(), _PATIENCE)
+        self._transport.close()
+        return self._kept.decode("utf-8", "replace")
 
 
 def last_json(text: str) -> dict[str, Any]:
     """The last line that is a JSON object. Empty if there is none."""
-    found = (parsed(line) for line in reversed(text.splitlines()))
+    found = (parsed(line) for line in reversed(text.split("\n")))
     return next((one for one in found if isinstance(one, dict)), {})
-
-
-async def _read_output(stream: asyncio.StreamReader) -> str:
-    """The end of a stream. It is read to its end, because a program that can't write would wait for ever."""
-    kept = b""
-    while chunk := await stream.read(65536):
-        kept = (kept + chunk)[-_MOST:]
-    return kept.decode("utf-8", "replace")
 
 
 Function = Callable[[Row, str, str], Awaitable[object]]

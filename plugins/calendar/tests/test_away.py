@@ -62,6 +62,7 @@ def test_who_is_away_is_asked_about_meetings_and_the_leave_is_never_declined(ics
     again = played(path, "")
 
     assert [outcome.declined for outcome in attended.outcomes] == [()]
+    assert len(attended.agenda.kept()) == 2, "the leave holds beside the meeting"
     assert [outcome.known for outcome in again.outcomes] == [True]
     assert not path.with_name("my.decided.ics").exists()
 

@@ -186,9 +186,14 @@ def test_with_debug_an_import_that_fails_is_traced_to_its_cause(agentfw: Agentfw
     assert isinstance(caught.value.__cause__, OSError)
 
 
-def test_a_setting_may_name_a_function_of_the_current_directory(agentfw: Agentfw) -> None:
-    Path("our_rules.py").write_text("def rule(moment):\n    return ['Hello.']\n")
+def test_a_setting_may_name_a_function_of_the_current_directory_that_is_in_no_others_place(
+    agentfw: Agentfw, install: Install
+) -> None:
+    rule = "def rule(moment):\n    return ['Hello.']\n"
+    install("agentfw-rules", "", rule)
+    Path("agentfw_rules.py").write_text("raise OSError")
+    Path("our_rules.py").write_text(rule)
 
-    scripted = ("--policy", "scripted", "--set", "policy.rule=our_rules:rule")
-
-    assert agentfw("run", "guessing", *scripted, "--episodes", "1").ok
+    for module in ("our_rules", "agentfw_rules"):
+        scripted = ("--policy", "scripted", "--set", f"policy.rule={module}:rule")
+        assert agentfw("run", "guessing", *scripted, "--episodes", "1").ok

@@ -94,6 +94,9 @@ def test_a_run_may_be_resumed_by_who_typed_it_and_calls_nothing_of_others_before
     (run / "summary.json").unlink()
     assert agentfw("runs", "resume", "last").code == 0
     assert agentfw("reproduce", "last").code == 0
+    (tmp_path / "moved").mkdir()
+    run = run.rename(tmp_path / "moved" / run.name)
+    assert agentfw("runs", "resume", str(run)).code == 0, "a run goes by its name"
     for file in ("summary.json", "episodes.jsonl", "metrics.jsonl"):
         (run / file).unlink()
     spy.unlink()

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, Field, SecretStr, field_validator
 
 from agentfw.boundary.settings_input import parse_assignments, validate
 from agentfw.errors import SettingsError, UnknownNameError, UsageError
@@ -128,6 +128,12 @@ class Linear(Settings):
     slope: float = 1.0
 
 
+class Server(BaseModel):
+    """Doesn't forbid unknown keys by itself."""
+
+    key: SecretStr = SecretStr("")
+
+
 class Loose(BaseModel):
     """Doesn't forbid unknown keys by itself."""
 
@@ -139,6 +145,8 @@ class Loose(BaseModel):
     sampler: Sampler = Sampler()
     samplers: dict[str, Sampler] = Field(default_factory=dict)
     shape: Sampler | Linear = Linear()
+    server: Server | None = None
+    servers: tuple[Server, ...] = ()
     limit: int | Literal["none"] = "none"
     api_token: Annotated[str, Field(min_length=3)] = "none"
     pairs: int = 2
@@ -170,6 +178,8 @@ class Strict(Settings, Loose):
         ({"sampler": {"topk": 3}}, 'policy.sampler.topk: no such key; did you mean "top_k"?'),
         ({"samplers": {"a": {"topk": 3}}}, 'policy.samplers.a.topk: no such key; did you mean "top_k"?'),
         ({"shape": {"slop": 1}}, 'policy.shape.slop: no such key; did you mean "slope"?'),
+        ({"server": {"kex": "x"}}, 'policy.server.kex: no such key; did you mean "key"?'),
+        ({"servers": [{"kex": "x"}]}, 'policy.servers.0.kex: no such key; did you mean "key"?'),
         ({"limit": "lots"}, "policy.limit: must be a whole number or 'none' (got \"lots\")"),
         ({"pairs": 3}, "policy.pairs: must be even, because pairs are drawn (got 3)"),
         ({"api_token": "s3"}, "policy.api_token: must be at least 3 characters long"),
@@ -180,6 +190,16 @@ def test_each_mistake_is_told_in_plain_words(model: type[BaseModel], values: dic
         validate(model, {"folder": "here", **values}, "policy")
 
     assert caught.value.message == expected
+
+
+def test_a_secret_is_read_from_a_variable_wherever_its_table_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUR_KEY", "s3cret")
+    given = {"key": {"env": "OUR_KEY"}}
+
+    found = validate(Loose, {"server": given, "servers": [given]}, "policy")
+
+    assert isinstance(found, Loose)
+    assert [server and server.key.get_secret_value() for server in (found.server, *found.servers)] == ["s3cret"] * 2
 
 
 def test_all_mistakes_are_told_at_once_with_the_keys_that_there_are() -> None:

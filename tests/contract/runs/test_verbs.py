@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import threading
 import traceback
 from pathlib import Path
 from typing import Any
@@ -51,6 +53,25 @@ def test_it_runs_where_an_event_loop_runs_already() -> None:
         return agentfw.run("guessing", **QUICK)
 
     assert len(asyncio.run(notebook()).episodes) == 3
+
+
+def test_an_interrupted_notebook_ends_its_run_and_keeps_what_was_played() -> None:
+    async def interrupts(request: agentfw.Request) -> str:
+        if request.task is not None and request.task.index == 1:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            await asyncio.sleep(5.0)
+        return ""
+
+    async def notebook() -> None:
+        agentfw.run("guessing", policy=interrupts, episodes=3, settings={"concurrency": 1})
+
+    loop = asyncio.new_event_loop()  # not `asyncio.run`, which has a handler of its own for an interrupt
+    with pytest.raises(KeyboardInterrupt):
+        loop.run_until_complete(notebook())
+    loop.close()
+
+    (episodes,) = Path("runs").glob("*/episodes.jsonl")
+    assert len(episodes.read_bytes().splitlines()) == 1
 
 
 def test_a_training_shows_figures_before_and_after() -> None:

@@ -316,7 +316,10 @@ def test_what_only_looks_like_one_stays(text: str) -> None:
 def test_a_run_has_them_neither_in_its_record_nor_in_files_beside_it(
     agentfw: Agentfw, mailing: tuple[str, ...], tmp_path: Path
 ) -> None:
-    done = agentfw(*mailing, "--hook", "redact")
+    tool = tmp_path / "send_mail.py"
+    tool.write_text(tool.read_text().replace("return ", "return text * 9 + "))  # more than an agent is shown
+
+    done = agentfw(*mailing, "--hook", "redact", "--set", "max_answer=100")
 
     assert done.code == 0, done.err
     assert (tmp_path / "sent.txt").exists()

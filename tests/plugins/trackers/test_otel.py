@@ -77,7 +77,8 @@ def test_an_episode_is_a_trace_with_its_answers_tool_calls_recalls_and_scores(
         "memories": ["strategyhub"],
         "rewards": ["calendar_decision"],
         "trackers": [{"name": "otel", "settings": {"endpoint": endpoint}}],
-        "episodes": 2,
+        "episodes": 1,
+        "samples": 2,
     }
     run = Run.create(parse_spec(spec), host, tmp_path)
     asyncio.run(run.execute())

@@ -10,7 +10,6 @@ or a table with its name and settings:
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
@@ -30,7 +29,7 @@ from pydantic import (
 from ...boundary.settings_input import validate
 from ...engine.interface import EngineSettings
 from ...errors import AgentfwError, SettingsError
-from ...host.offers import component_name, is_file
+from ...host.offers import component_name, is_file, whole_name
 from ...interfaces import parse_interface
 from ...request import Sampling
 from ...settings import OPERATIONAL, Operational, Settings
@@ -103,7 +102,7 @@ class Choice(Settings):
     @field_validator("name")
     @classmethod
     def _whole_path(cls, name: str) -> str:
-        return os.path.abspath(name) if is_file(name) else name
+        return whole_name(name)
 
     @property
     def checked(self) -> BaseModel | None:

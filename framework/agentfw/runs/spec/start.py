@@ -23,6 +23,7 @@ from ...boundary.secrets import MASK
 from ...boundary.settings_input import marked_keys, nested, toml_value
 from ...errors import RunFolderError, SettingsError, UnknownNameError, UsageError, nearest
 from ...host import Host
+from ...host.offers import whole_name
 from ...host.project import FILE_NAME
 from ...host.trust import of_run, require_trusted
 from ...printing.out import shown_path
@@ -31,7 +32,16 @@ from ..records.folder import RunFolder, find_run, list_runs
 from ..records.play_records import State, read_state, require_whole
 from .resolution import masked_keys
 from .run_spec import COMPONENTS, OF_RUNS, OF_TRAININGS, SINGULAR, RunSpec
-from .values import apply_assignments, from_json, label_of, listed, merged, read_spec, relative_to, written_values
+from .values import (
+    apply_assignments,
+    from_json,
+    label_of,
+    listed,
+    merged,
+    read_spec,
+    relative_to,
+    written_values,
+)
 
 
 def policy_of_run(host: Host, name: str, runs: Path) -> str | dict[str, Any]:
@@ -64,15 +74,18 @@ def policy_of_run(host: Host, name: str, runs: Path) -> str | dict[str, Any]:
     return {"name": policy["name"], "settings": settings}
 
 
-def spec_of_run(about: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a run's spec, without its secrets, which aren't kept."""
+def spec_of_run(about: Mapping[str, Any], null: object = None) -> dict[str, Any]:
+    """The values of a run's spec, without its secrets, which aren't kept. `null` stands for what was unset."""
 
     def kept(value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: inner for key, each in value.items() if (inner := kept(each)) is not None}
+            return {key: kept(each) for key, each in value.items() if not is_masked(each)}
         if isinstance(value, list):
-            return [kept(each) for each in value]
-        return None if isinstance(value, str) and MASK in value else value
+            return [kept(each) for each in value if not is_masked(each)]
+        return null if value is None else value
+
+    def is_masked(value: Any) -> bool:
+        return isinstance(value, str) and MASK in value
 
     return dict(kept(from_json(about["spec"])))
 
@@ -81,7 +94,7 @@ def spec_text(about: Mapping[str, Any]) -> tuple[str, list[str]]:
     """The spec of a run as a TOML file, and the keys of its secrets, which it lacks."""
     import tomli_w
 
-    return tomli_w.dumps(spec_of_run(about)), list(masked_keys(from_json(about["spec"])))
+    return tomli_w.dumps(spec_of_run(about, {"null": True})), list(masked_keys(from_json(about["spec"])))
 
 
 def find_training(runs: Path, name: str) -> RunFolder:
@@ -109,6 +122,7 @@ def newest_version(folder: RunFolder) -> Path:
 
 _WITH_MORE = {"tools": "alias", "rewards": "weight"}  # lists of NAME=VALUE, and the key that the value is for
 _FROM_RUNS = "train-from-feedback"  # learns from recorded runs. With `-OPTIMIZER`, that of one optimizer
+_FROM = "--from"
 _RECORDINGS = "agentfw.recordings"
 _TRAINING = "train-"  # what the names of training specs begin with; the rest is an environment, `default`, or `any`
 _SKILLS = "skills"  # the tool that opens folders of skills, which are its setting `folders`
@@ -204,6 +218,8 @@ def chosen_values(
         return values.then(variable, apply_assignments(values, given))
 
     variables = spec_variables(os.environ, host.notes)
+    if name is not None or values.steps[-1][0] == _FROM:  # the environment was typed
+        variables = {variable: path for variable, path in variables.items() if path != ["environment"]}
     keys = {variable: path for variable, path in variables.items() if len(path) == 1 or path[0] not in _OF_COMPONENTS}
     for variable, path in keys.items():
         values = with_variable(values, variable, path)
@@ -408,14 +424,14 @@ def start_from_runs(names: Sequence[str], runs: Path, optimizer: str | None = No
             values = _shipped(host, own if own in host.specs() else _FROM_RUNS)
         else:
             values = start_of_training(host, name, spec)
-        environment = _kept(values.get("environment"), _name_in(values.get("environment")))
+        environment = next(iter(listed(values.get("environment"))), {})
         about = {"runs": folders, "until": time.time(), **({"metric": metric} if metric else {})}
         scored = [
             with_settings(choice, **about) if "runs" in choice.get("settings", {}) else choice
             for choice in listed(values.get("rewards", ()))
         ]
         played = with_settings(environment, **about)
-        return values.then("--from", {**values, "environment": played, "rewards": scored})
+        return values.then(_FROM, {**values, "environment": played, "rewards": scored})
 
     return start
 
@@ -436,14 +452,15 @@ def with_choices(values: Mapping[str, Any], options: Mapping[str, Any]) -> dict[
             if key == "rewards" and equals:
                 with suppress(ValueError):
                     own["weight"] = float(more)
-            alias = str(own.get("alias", ""))
-            choices.append({**_kept(before.get((name, alias)), name), **own})
+            known = before.get((whole_name(name), own.get("alias", "")))
+            choices.append({**_kept(known, name), **own})
         given[key] = choices
     return {**values, **given}
 
 
 def _kept(before: Any, name: str) -> dict[str, Any]:
     """The component of that name, with its settings where `before` is the same component."""
+    name = whole_name(name)
     return dict(before) if isinstance(before, dict) and before.get("name") == name else {"name": name}
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import copy
 import datetime
 import math
-import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -25,7 +24,7 @@ from pydantic_core import to_jsonable_python
 
 from ...boundary.secrets import MASK
 from ...errors import SettingsError, UnknownNameError, UsageError
-from ...host.offers import is_file
+from ...host.offers import whole_name
 from ...host.trust import require_trusted
 from ...printing.out import docs_page, shown_path
 from .run_spec import COMPONENTS, LISTS, label_of_name
@@ -75,7 +74,7 @@ def relative_to(folder: Path, values: dict[str, Any]) -> dict[str, Any]:
             return {**choice, "name": placed(choice["name"])}
         if isinstance(choice, list):
             return [placed(each) for each in choice]
-        return os.path.abspath(folder / choice) if isinstance(choice, str) and is_file(choice) else choice
+        return whole_name(choice, folder) if isinstance(choice, str) else choice
 
     return {key: placed(value) if key in COMPONENTS else value for key, value in values.items()}
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -28,7 +30,8 @@ request = urllib.request.Request(url, json.dumps(told).encode(), {"authorization
 answer = json.load(urllib.request.urlopen(request))["choices"][0]["message"]["content"]
 open("notes.txt", "w").write(answer)
 print("thinking ...")
-print(json.dumps({"answer": answer, "steps": 1, "reward": 0.25, "saw": sorted(task)}))
+saw = [*sorted(task), "\\u2028"]
+print(json.dumps({"answer": answer, "steps": 1, "pace": 1e999, "reward": 0.25, "saw": saw}, ensure_ascii=False))
 """
 
 
@@ -66,24 +69,28 @@ def test_a_program_is_watched_and_scored(host: Host, tmp_path: Path) -> None:
     assert episodes[2].messages[0].content == "What is 2 + 2?"
     assert episodes[2].outcome == {"steps": 1.0, "failed": 0.0, "timed_out": 0.0}
     ended = next(event.data for event in episodes[0].events if event.name == "ended")
-    assert json.loads(ended["out"].splitlines()[-1])["saw"] == ["question", "user"], "the answer is not shown"
+    saw = json.loads(ended["out"].strip().split("\n")[-1])["saw"]
+    assert saw[:-1] == ["question", "user"], "the answer is not shown"
     assert sorted(path.name for path in tmp_path.glob("kept/*/*")) == ["notes.txt"] * 3
 
 
 def test_a_check_command_has_the_last_word_and_a_memory_takes_part(host: Host, tmp_path: Path) -> None:
     (tmp_path / "agent.py").write_text(AGENT)
-    check = "import json, sys; assert open('notes.txt').read() == '4'; print(json.dumps({'reward': 0.5}))"
+    check = "import json, sys; assert open('notes.txt').read() == '4'; print(json.dumps({'reward': len(sys.argv[1])}))"
     (tmp_path / "check.py").write_text(check)
 
     episodes = played(
         host,
         tmp_path / "runs",
-        {"command": f"{sys.executable} {tmp_path}/agent.py", "check": f"{sys.executable} {tmp_path}/check.py"},
+        {
+            "command": f"{sys.executable} {tmp_path}/agent.py",
+            "check": f"{sys.executable} {tmp_path}/check.py {{answer}}",
+        },
         episodes=1,
         memories=["strategyhub"],
     )
 
-    assert [episode.utility for episode in episodes] == [0.5]
+    assert [episode.utility for episode in episodes] == [1.0], "the check is told the answer, which has one digit"
     assert [action["name"] for action in episodes[0].actions[""]] == ["strategy_hub"], "though it names no user"
 
 
@@ -109,6 +116,7 @@ def test_a_bad_program_is_data(host: Host, tmp_path: Path, codes: dict[str, floa
             "command": f"{sys.executable} {tmp_path}/bad.py",
             "tasks": str(tmp_path / "tasks.jsonl"),
             "timeout": 1.0 if hangs else 60.0,
+            "check": "true" if hangs else "",
         },
         episodes=len(codes),
     )
@@ -116,6 +124,23 @@ def test_a_bad_program_is_data(host: Host, tmp_path: Path, codes: dict[str, floa
     assert [episode.utility for episode in episodes] == [0.0] * len(codes)
     assert sorted(episode.outcome["failed"] for episode in episodes) == sorted(codes.values())
     assert [episode.outcome["timed_out"] for episode in episodes] == [float(hangs)] * len(codes)
+
+
+def test_values_of_a_task_are_words_and_a_server_that_a_program_starts_is_not_waited_for(
+    host: Host, tmp_path: Path
+) -> None:
+    (tmp_path / "tasks.jsonl").write_text('{"question": "{user} or {me}", "user": "ann", "n": 2}')
+    started = "subprocess.Popen(['sleep', '60'], start_new_session=True).pid"
+    (tmp_path / "agent.py").write_text(f"import json, subprocess, sys; print(json.dumps([sys.argv[1:], {started}]))")
+    command = f"{sys.executable} {tmp_path}/agent.py '{{question}}' {{n}}"
+
+    (episode,) = played(host, tmp_path, {"command": command, "tasks": str(tmp_path / "tasks.jsonl")}, episodes=1)
+
+    ended = next(event.data for event in episode.events if event.name == "ended")
+    words, server = json.loads(ended["out"])
+    os.kill(server, signal.SIGKILL)
+    assert words == ["{user} or {me}", "2"]
+    assert (episode.outcome["failed"], episode.outcome["timed_out"]) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize(

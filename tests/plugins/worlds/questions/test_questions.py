@@ -54,7 +54,11 @@ def test_a_function_for_trl_runs_unchanged_on_texts_and_on_messages() -> None:
         assert prompts[0][-1]["role"] == "user"
         return correct([one[0]["content"] for one in completions], answer)
 
+    def of_fives(completions: list[str], answer: list[str], **columns: Any) -> list[float | None]:
+        return [1.0 if gold == "5" else None for gold in answer]  # None: nothing to say of it
+
     assert reward_of(played(SUMS, correct)) == 0.5
+    assert sorted(len(line["scores"]) for line in played(SUMS, of_fives).folder.metrics()) == [0, 1]
     assert seen.keys() >= {"prompts", "completion_ids", "trainer_state"}
     assert seen["prompts"][0].endswith("+1=")
     assert reward_of(played(chats, of_chats)) == 0.5
@@ -75,6 +79,12 @@ def test_functions_for_verifiers_run_unchanged_plain_and_async() -> None:
 
     assert reward_of(result) == 2.5
     assert [score[0] for score in result.folder.metrics()[0]["scores"]] == ["correct", "asked", "short"]
+
+
+def test_a_prompt_may_have_the_separators_of_lines_that_json_leaves_as_they_are() -> None:
+    result = played([{"prompt": "4\u2028\x85+1=", "answer": "5"}], lambda episode: 1.0, repeats)
+
+    assert [episode.turns[0].text for episode in result.episodes] == ["4\u2028\x85+1="]
 
 
 def test_a_reward_in_a_file_or_in_a_script_is_found_by_its_name(folder: Path) -> None:
