@@ -31,7 +31,7 @@ from .in_database import DatabaseRecall
 from .ranking import Asked, Ranked
 
 EVERY_ANSWER = "every answer"
-"""The fact that is stated by how a user wants to be answered. Unlike others, one may have several of these."""
+"""How the fact ends that is stated by how a user wants to be answered. Unlike others, one may have several of these."""
 COMPARED = 20  # maximum number of hits that are compared with each other
 LONGEST_STATEMENT = 200
 """Maximum number of characters of what is compared by its words. A longer text says more than one thing."""
@@ -250,6 +250,11 @@ class Recaller:
             with contextlib.suppress(StoreRefusedError, StorageError):
                 self.catch_up()
                 self._by.save()
+
+
+def every_answer(user: int) -> str:
+    """Return the fact that is stated by how a user wants to be answered. A name in it could outlive its user."""
+    return f"{user}: {EVERY_ANSWER}"
 
 
 def record_of(embedder: Embedder) -> EmbedderRecord:
