@@ -246,14 +246,18 @@ class GraphRows:
         return {one: found[one] / named for one in (found if numbers is None else numbers) if one in found}
 
     def held_at(self, when: float, reader: int) -> dict[int, Skill]:
-        """Return what held at a time, of what this user may see."""
+        """Return what held at a time, of what this user may see. What was made private since is its owner's alone."""
         began = {"valid_from": Between(high=when)}
         columns = (*VERSION, "owner")
         shared, own = self._read(
             Select("version", columns, {"visibility": "shared", **began}),
             Select("version", columns, {"visibility": "private", "owner": reader, **began}),
         )
-        held = sorted((row for row in (*shared, *own) if row[4] is None or row[4] > when), key=lambda row: row[7])
+        of_others = {number for number, *_, owner in shared if owner != reader}
+        latest = self._read(Select("version", ("number", "ordinal", "visibility"), {"number": Among(of_others)}))[0]
+        seen = {number: visibility for number, _, visibility in sorted(latest)}
+        rows = (*own, *(row for row in shared if seen.get(row[0]) != "private"))
+        held = sorted((row for row in rows if row[4] is None or row[4] > when), key=lambda row: row[7])
         names = self.names({row[-1] for row in held})
         found = {}
         for number, text, visibility, valid_from, valid_to, recorded_at, metadata, ordinal, owner in held:

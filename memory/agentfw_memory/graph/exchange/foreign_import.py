@@ -55,7 +55,7 @@ def _records(path: Path) -> Iterator[tuple[str, Record]]:
         for number, record in enumerate(whole, start=1):
             yield f"record {number}", record
         return
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             try:
                 yield f"line {number}", json.loads(line)

@@ -21,7 +21,7 @@ from ...writing.kinds import kinds_of, may_ask_to_forget, own_words
 from ...writing.secrets import has_secret
 from ...writing.writer import NEAREST, Decision, KnownMemory, Said, Writer, checked
 from ..forgetting import check_user
-from ..recall.recall import EVERY_ANSWER, NOBODY, Recaller, every_answer
+from ..recall.recall import ALIKE, EVERY_ANSWER, NOBODY, Recaller, every_answer
 from ..records import EdgeKind, Float32Array, Heard, NewSkill, Skill, Visibility
 from ..row_types import EdgeRow, told_apart
 from ..stores.store import Change
@@ -231,11 +231,9 @@ class Hearer:
         older one only if both are nearly the same text."""
         cache = self._recaller.cache
         own = cache.private_skills(self._rows.find("user", saying.user))
-        found, similarity = cache.index.search(vector, 1, own)
-        if len(found):
-            nearest = int(found[0])
-            said = "case" not in self._rows.metadata([nearest]).get(nearest, {})
-            if said and similarity[0] >= (CORRECTED if corrects else NEARLY_THE_SAME):
+        found, similarity = cache.index.search(vector, ALIKE, own)
+        for nearest in self._recaller.no_cases(found.tolist())[:1]:
+            if similarity[found == nearest][0] >= (CORRECTED if corrects else NEARLY_THE_SAME):
                 return nearest
         if not (corrects and saying.conversation):
             return None

@@ -43,7 +43,8 @@ NEITHER = (0.0, 1.0)
 """The sum and the number of a skill's ratings before the first: as if it had been neither liked nor disliked once."""
 CASES = "cases"
 """Name of the node that says that there are cases. Unlike a saved state, it stays when somebody is forgotten."""
-NO_CASES: Mapping[str, Any] = {"case": {"$exists": False}}
+NO_CASES: Mapping[str, Any] = {"case.answer": {"$exists": False}}
+ALIKE = 20  # number of similar skills among which the first is looked for that isn't a case
 NOBODY = 0  # the number of a user who isn't in the store yet. No node has it
 
 
@@ -162,6 +163,11 @@ class Recaller:
         asks = any(name.partition(".")[0] == "case" for name in where)
         self._has_cases = self._has_cases or self.rows.find("case", CASES) is not None
         return where if asks or not self._has_cases else {**where, **NO_CASES}
+
+    def no_cases(self, numbers: Sequence[int]) -> list[int]:
+        """Return those of these skills that aren't cases."""
+        about = self.rows.metadata(numbers)
+        return [one for one in numbers if fits(about.get(one, {}), NO_CASES)]
 
     def _with_newer(self, hits: list[Hit], reader: int | None, where: Mapping[str, Any]) -> list[Hit]:
         """Return hits with what is newer than one of them about the same thing, just before it."""
