@@ -238,6 +238,12 @@ def test_a_database_recalls_alike_in_nine_queries(postgres_database: Database, m
         assert 0 < asked <= 9
 
 
+def test_a_database_finds_as_many_by_words_as_are_asked_for(postgres_database: Database) -> None:
+    with open_graph(postgres_database(), in_memory_up_to=0, query_similarity="words") as graph:
+        graph.add_all(NewSkill("ana", f"the train of {number}", visibility="shared") for number in range(150))
+        assert len(graph.recall("train", user="ben", k=140)) == 140
+
+
 def test_an_unprepared_graph_says_how_to_be_fast(postgres_database: Database, caplog: pytest.LogCaptureFixture) -> None:
     with open_graph(postgres_database(), in_memory_up_to=0) as graph:
         graph.add(owner="ana", text="offer the earliest slot", visibility="shared")

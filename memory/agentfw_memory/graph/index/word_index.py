@@ -289,13 +289,14 @@ class DatabaseQuestion:
                 proposed[number] += rarities[term]
         for number in found.together:
             proposed[number] += sum(rarities[term] for term in self.together)
-        best = sorted(proposed, key=lambda number: (-proposed[number], number))[:SCORED]
+        best = sorted(proposed, key=lambda number: (-proposed[number], number))
         self._proposed = np.array(best, np.int64)
 
     def best(self, k: int) -> Integers:
         """Return up to k skills with the highest scores. Ties are in ascending order of numbers."""
-        scores = self.scores(self._proposed)
-        return self._proposed[np.lexsort((self._proposed, -scores))[:k]]
+        proposed = self._proposed[: max(SCORED, 2 * k)]
+        scores = self.scores(proposed)
+        return proposed[np.lexsort((proposed, -scores))[:k]]
 
     def lengths(self, numbers: Integers) -> Floats:
         texts = self._read(numbers.tolist())

@@ -11,6 +11,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -95,8 +96,9 @@ class DatabaseRecall:
         found = self._search.propose(question, asked.vector, most, asked.where)
         similarity = self._similarity(asked, question, found, prepared)
         candidates = similarity.best(most)
-        if asked.scenarios and asked.vector is not None and settings.context_weight:
-            near = self._search.similar_in(asked.scenarios, asked.vector, NAMED, asked.reader)
+        if (asked.scenarios or asked.tools) and settings.context_weight:
+            about: dict[str, Any] = {"tools": asked.tools, "where": asked.where}
+            near = self._search.similar_in(asked.scenarios, asked.vector, NAMED, asked.reader or 0, **about)
             candidates = np.fromiter(dict.fromkeys([*candidates.tolist(), *near]), np.int64)
         if not len(candidates):
             return []

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,12 @@ common ones."""
 SCANNED = 100  # entries of the index of vectors that a search looks at, at least. pgvector's `hnsw.ef_search`
 HALVES = 4_000  # maximum number of dimensions of pgvector's index. Longer vectors are compared one by one
 LONGEST_TERM = 500  # maximum number of characters of a stored word; PostgreSQL refuses words of 2 KB
-METADATA = "nullif(metadata, '')::jsonb"
+UNSTORABLE = r"(\\\\)|\\u(0000|[dD][89a-fA-F][0-9a-fA-F][0-9a-fA-F])"
+"""NULs and halves of characters in JSON, which a `jsonb` refuses, and escaped backslashes, to keep these."""
+METADATA = (
+    r"(CASE WHEN strpos(metadata, '\u') = 0 THEN nullif(metadata, '') "
+    rf"ELSE regexp_replace(metadata, '{UNSTORABLE}', '\1', 'g') END)::jsonb"
+)
 INDEXES = {
     ("live", "words"): "USING gin (words) WITH (fastupdate = off) WHERE tenant = {tenant} AND shared = 1",
     # With all that is asked of a hundred skills of each scenario: their rows are long, because of the vectors.
@@ -138,17 +144,36 @@ class PostgresSearch:
         near, *rest = self._ask(*asked)
         return [one for (one,) in near], [one for rows in rest for (one,) in rows]
 
-    def similar_in(self, scenarios: Sequence[int], query: Float32Array, k: int, reader: int | None) -> list[int]:
-        """Return the skills of these scenarios with the most similar vectors: visible ones, or anyone's private ones.
-        Without scenarios, all skills are looked at."""
+    def similar_in(
+        self,
+        scenarios: Sequence[int],
+        query: Float32Array | None,
+        k: int,
+        reader: int | None,
+        *,
+        tools: Sequence[int] = (),
+        where: Mapping[str, Any] | None = None,
+    ) -> list[int]:
+        """Return the skills of these scenarios and tools with the most similar vectors, or the first ones: visible
+        ones, or anyone's private ones, that fit a filter. Without scenarios and tools, all skills are looked at."""
         seen = "shared = 0" if reader is None else f"(shared = 1 OR owner = {int(reader)})"
         valid = f"tenant = {self._tenant} AND valid_to IS NULL"
-        applying = f"SELECT source FROM edge WHERE {valid} AND kind = 'APPLIES_TO' AND target = ANY(?::bigint[])"
-        triggered = f"SELECT target FROM edge WHERE {valid} AND kind = 'TRIGGERS' AND source = ANY(?::bigint[])"
-        about = f"AND number IN ({applying} UNION {triggered})" if scenarios else ""
-        values = [array_as_sent(scenarios)] * 2 if scenarios else []
-        nearest = self._by_distance(f"tenant = {self._tenant} AND {seen} {about}", f"LIMIT {int(k)}", query, *values)
-        return [number for number, _ in self._rows(*nearest)]
+        ends = {
+            "SELECT source FROM edge WHERE {} AND kind = 'APPLIES_TO' AND target": scenarios,
+            "SELECT target FROM edge WHERE {} AND kind = 'TRIGGERS' AND source": scenarios,
+            "SELECT source FROM edge WHERE {} AND kind = 'REQUIRES' AND target": tools,
+        }
+        named = {f"{sql.format(valid)} = ANY(?::bigint[])": array_as_sent(some) for sql, some in ends.items() if some}
+        about = f"AND number IN ({' UNION '.join(named)})" if named else ""
+        (fits, *given), _ = self._fitting(where) if where else (("",), False)
+        condition, limit = f"tenant = {self._tenant} AND {seen} {about} {fits}", f"LIMIT {int(k)}"
+        values = [*named.values(), *given]
+        if query is None:
+            return [
+                one
+                for (one,) in self._rows(f"SELECT number FROM live WHERE {condition} ORDER BY number {limit}", *values)
+            ]
+        return [number for number, _ in self._rows(*self._by_distance(condition, limit, query, *values))]
 
     def person(self, user: int) -> tuple[Float32Array | None, bool]:
         """Return the vector of a user's profile, or the mean of their skills, or None, and whether it is a profile."""
@@ -305,6 +330,7 @@ def _compared(operator: str, value: Any) -> Query:
 def _as_json(value: Any) -> str | None:
     """Return a value as JSON, or None if it isn't one, so that nothing is equal to it."""
     try:
-        return json.dumps(value, allow_nan=False)
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False)
     except (TypeError, ValueError):
         return None
+    return re.sub(UNSTORABLE, r"\1", text.encode(errors="ignore").decode())
