@@ -14,6 +14,7 @@ from agentfw_memory import BadInputError, GraphSettings, SkillGraph, StoreBusyEr
 from agentfw_memory.graph import graph_rows
 from agentfw_memory.graph.exchange.skill_folders import AgentSkill, as_new_skill, review_mark
 from agentfw_memory.graph.stores import sqlite
+from agentfw_memory.graph.stores.store import Reading
 from agentfw_memory.testing import StoreContract, Ticks
 
 pytest.importorskip("igraph")
@@ -119,6 +120,33 @@ class TestSqliteStore(GraphContract):
         graph.delete(skill)
 
         assert b"inimit" not in b"".join(file.read_bytes() for file in tmp_path.iterdir())
+
+    def test_who_is_forgotten_between_two_readings_is_only_missing(
+        self, open_graph: OpenGraph, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        read, left = sqlite.SqliteStore.read, 0
+
+        def interrupted(store: sqlite.SqliteStore, *readings: Reading) -> list[list[tuple[Any, ...]]]:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                other.forget("ana")
+            return read(store, *readings)
+
+        monkeypatch.setattr(sqlite.SqliteStore, "read", interrupted)
+        graph, other = open_graph(), open_graph()
+        asked: list[Callable[[], list[Any]]] = [
+            lambda: graph.skills(owner="ana"),
+            lambda: graph.recall("tea", user="ben", as_of=9e9),
+            lambda: graph.recall("tea", user="ben"),
+        ]
+        for asks in asked:
+            for place in (3, 4):
+                other.add(owner="ana", text="green tea", tools=["kettle"], visibility="shared")
+                left = place
+                assert len(asks()) <= 1
+                left = 0
+                other.forget("ana")
 
 
 class TestPostgresStore(GraphContract):

@@ -184,12 +184,15 @@ class GraphRows:
         if reader is not None:
             seen = {one: row for one, row in seen.items() if row[2] == "shared" or used[one][0] == reader}
         names = self.names({used[one][0] for one in seen} | {target for _, one, _, target in edges if one in seen})
+        # Another process may just have forgotten the owner, with whatever nobody else is connected to.
         linked = defaultdict[tuple[int, str], list[str]](list)
         for _, source, kind, target in sorted(edges):
-            if source in seen:
+            if source in seen and target in names:
                 linked[source, kind].append(names[target])
         found = {}
-        for number in filter(seen.__contains__, numbers):
+        for number in numbers:
+            if number not in seen or used[number][0] not in names:
+                continue
             _, text, visibility, since, recorded, ordinal, metadata, ends = seen[number]
             owner, uses, rewards = used[number]
             tools, scenarios, facts, talks = (tuple(linked[number, kind]) for kind in kinds)
@@ -259,6 +262,7 @@ class GraphRows:
         rows = (*own, *(row for row in shared if seen.get(row[0]) != "private"))
         held = sorted((row for row in rows if row[4] is None or row[4] > when), key=lambda row: row[7])
         names = self.names({row[-1] for row in held})
+        held = [row for row in held if row[-1] in names]
         found = {}
         for number, text, visibility, valid_from, valid_to, recorded_at, metadata, ordinal, owner in held:
             found[number] = Skill(
