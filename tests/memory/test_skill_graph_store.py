@@ -12,7 +12,13 @@ import pytest
 
 from agentfw_memory import BadInputError, GraphSettings, SkillGraph, StoreBusyError, StoreRefusedError
 from agentfw_memory.graph import graph_rows
-from agentfw_memory.graph.exchange.skill_folders import AgentSkill, as_new_skill, review_mark
+from agentfw_memory.graph.exchange.skill_folders import (
+    AgentSkill,
+    as_new_skill,
+    read_skill_folders,
+    review_mark,
+    write_skill_folders,
+)
 from agentfw_memory.graph.stores import sqlite
 from agentfw_memory.graph.stores.store import Reading
 from agentfw_memory.testing import StoreContract, Ticks
@@ -167,3 +173,15 @@ def test_a_skill_is_reviewed_by_who_adds_it_and_not_because_it_says_so(tmp_path:
     marks = [as_new_skill(skill, owner="ana", reviewed=one).metadata.get("reviewed") for one in (False, True)]
 
     assert marks == [None, review_mark(skill.text)]
+
+
+def test_folders_that_a_graph_wrote_are_the_skills_that_it_has(tmp_path: Path) -> None:
+    with SkillGraph.open(":memory:", tenant="team", embedder="hash") as graph:
+        skill = graph.add(
+            owner="ana", text="Never move lunch", metadata={"reviewed": review_mark("Never move lunch")}
+        ).id
+        for trip in ("t1", "t2"):
+            graph.learn({"id": trip, "user": "ana", "query": "q", "skills": [skill]}, 0.9)
+            write_skill_folders(tmp_path, [(graph.get(skill), graph.history(skill))])
+            graph.add_all(as_new_skill(one, reviewed=True) for one in read_skill_folders(tmp_path))
+        assert [one.id for one in graph.skills(owner="ana")] == [skill]
