@@ -196,6 +196,7 @@ def fill(graph: SkillGraph, count: int, seed: int = 7) -> None:
             (f"scenario{draw.randrange(8)}",),
             "shared" if draw.random() < 0.7 else "private",
             1e9 + 1000 * place,
+            {"n": place % 7},
         )
         for place in range(count)
     )
@@ -224,9 +225,10 @@ def test_a_database_recalls_alike_in_nine_queries(postgres_database: Database, m
         assert isinstance(served._recaller._by, DatabaseRecall)
         assert not isinstance(memory._recaller._by, DatabaseRecall)
         same = total = 0
-        for _ in range(20):
+        for turn in range(20):
             user, query = f"user{draw.randrange(12)}", " ".join(draw.choices(WORDS, k=3))
-            here, there = (graph.recall(query, user=user, k=10) for graph in (memory, served))
+            where = {"n": turn % 7} if turn % 2 else {}
+            here, there = (graph.recall(query, user=user, k=10, where=where) for graph in (memory, served))
             assert all(hit.skill.visibility == "shared" or hit.skill.owner == user for hit in there)
             total += len(here)
             same += len({hit.skill.id for hit in here} & {hit.skill.id for hit in there})

@@ -240,9 +240,7 @@ class DatabaseRecall:
             return Similarity(asked.vector, nearest, None if way == "vectors" else question)
         mine = drawn(np.arange(len(found.own[0])), BACKGROUND)
         cosines = np.concatenate([products(prepared.background, asked.vector), found.own[1][mine]])
-        # With a filter, there are no more than were found, if these are fewer than were asked for.
-        all_found = bool(asked.where) and len(found.shared[0]) < max(self._settings.candidates, asked.k)
-        count = len(found.shared[0]) + len(found.own[0]) if all_found else question.count
+        count = question.count if found.fitting is None else found.fitting
         return Similarity(asked.vector, nearest, question, cosines, count, weight_of_vectors(self._embedder))
 
 

@@ -83,6 +83,9 @@ class PostgresSearch:
         (fits, *given), few = self._fitting(where) if where else (("",), False)
         reader = question.reader
         asked: dict[str, Query] = {}
+        if few:
+            seen = f"tenant = {self._tenant} AND (shared = 1 OR owner = {int(reader or 0)})"
+            asked["fitting"] = f"SELECT count(*) FROM live WHERE {seen} {fits}", *given
         if reader is not None:
             asked["person"] = self._person(reader)
         if vector is not None:
@@ -97,9 +100,10 @@ class PostgresSearch:
                 asked["own"] = self._by_distance(own, "", vector, reader, *given)
         queries = "unnest(?::text[], ?::tsquery[]) AS t (term, query)"
         if question.seldom:
-            each = f"SELECT number FROM live WHERE {self._shared} {fits} AND words @@ t.query LIMIT {WITH_SELDOM_WORD}"
+            each = f"SELECT number FROM live WHERE {self._shared} {{}} AND words @@ t.query LIMIT {WITH_SELDOM_WORD}"
+            every = f"(SELECT count(*) FROM ({each.format('')}) n)"  # a word is as rare as it is without the filter
             terms = question.seldom, [_quoted([term]) for term in question.seldom]
-            asked["holders"] = f"SELECT t.term, array(({each})) FROM {queries}", *given, *terms
+            asked["holders"] = f"SELECT t.term, array(({each.format(fits)})), {every} FROM {queries}", *given, *terms
         if question.together:
             there = f"live WHERE {self._shared} {fits}"
             if question.among is not None and not where:
@@ -108,11 +112,12 @@ class PostgresSearch:
             sql = f"SELECT number FROM {there} AND words @@ ?::tsquery LIMIT {WITH_COMMON_WORDS}"
             asked["together"] = sql, *given, _quoted(question.together)
         if reader is not None and question.asked:
-            theirs = f"l.tenant = {self._tenant} AND l.shared = 0 AND l.owner = ? {fits}"
+            theirs = f"l.tenant = {self._tenant} AND l.shared = 0 AND l.owner = ?"
             having = f"live l JOIN {queries} ON l.words @@ t.query WHERE {theirs}"
             terms = list(question.asked), [_quoted([term]) for term in question.asked]
-            sql = f"SELECT t.term, array_agg(l.number) FROM {having} GROUP BY t.term"
-            asked["own holders"] = sql, *terms, reader, *given
+            fitting = f"coalesce(array_agg(number) FILTER (WHERE true {fits}), '{{}}')"
+            sql = f"SELECT t.term, {fitting}, count(*) FROM {having} GROUP BY t.term"
+            asked["own holders"] = sql, *given, *terms, reader
             asked["own corpus"] = f"{_COUNTED} WHERE {self._private} AND owner = ?", reader
         answers = self._ask(*asked.values()) if asked else []
         found = dict(zip(asked, answers, strict=True))
@@ -122,10 +127,11 @@ class PostgresSearch:
             described,
             _measured(found.get("shared", ())),
             _measured(found.get("own", ())),
-            dict(found.get("holders", ())),
+            {term: (numbers, count) for term, numbers, count in found.get("holders", ())},
             [number for (number,) in found.get("together", ())],
-            dict(found.get("own holders", ())),
+            {term: (numbers, count) for term, numbers, count in found.get("own holders", ())},
             Corpus(*map(int, found["own corpus"][0])) if "own corpus" in found else Corpus(),
+            found["fitting"][0][0] if few else None,
         )
 
     def connected(
