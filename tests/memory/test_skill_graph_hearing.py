@@ -253,9 +253,11 @@ def test_how_answers_should_be_stands_whatever_is_asked(sorting: SkillGraph) -> 
 
 
 def test_a_message_of_any_length_and_of_any_characters_is_heard(graph: SkillGraph) -> None:
-    graph.hear("I live in Rome. " + "x " * 5_000_000 + " I am a cook.", user="ana")
+    graph.hear("I live in Rome. " + "x " * 600_000 + " I am a cook.", user="ana")
     graph.hear("I live in Bern \ud83d.", user="ana")
     assert "I live in Rome." in kept(graph)
+    graph.hear(" ".join(f"My cousin number {one} lives in Rome." for one in range(40)), user="ben")
+    assert len(kept(graph, "ben")) == 20, "one message doesn't fill a memory"
     with pytest.raises(BadInputError):
         graph.hear(b"I live in Rome", user="ana")  # type: ignore[arg-type]
     with pytest.raises(BadInputError):

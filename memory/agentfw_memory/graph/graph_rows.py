@@ -412,10 +412,7 @@ class GraphRows:
         vectors = embed([text for _, text in batch]) if batch else ()
         staged = [(number, key, vector) for (number, _), vector in zip(batch, vectors, strict=True)]
         with self.writing() as change:
-            self.store.write(
-                Delete("staged", {"embedder": Not(key)}),
-                Insert("staged", ("number", "embedder", "vector"), staged, existing="replace"),
-            )
+            self.store.write(Insert("staged", ("number", "embedder", "vector"), staged, existing="replace"))
             # Looked for under the write lock, because another process may have added a skill just now.
             if not unstaged(1):
                 self.store.take_staged(change)

@@ -191,6 +191,10 @@ def test_hits_about_the_same_thing_stay_in_the_order_of_the_papers_score(open_gr
         for k in (2, 1):
             found = [hit.skill.text for hit in graph.recall("which floor is my office on?", user="ana", k=k)]
             assert found == order[:k]
+        older = next(skill.id for skill in graph.skills(owner="ana") if skill.text == OLDER)
+        graph.learn(Trajectory("t", "ana", "which floor is my office on?", shown=(older,)), 1.0)
+        rated = graph.recall("which floor is my office on?", user="ana")
+        assert rated[0].skill.id == older, "what the user liked keeps its place"
 
 
 @pytest.mark.parametrize("name", ["A1", "A2", "B1", "B2", "B3", "B4"])

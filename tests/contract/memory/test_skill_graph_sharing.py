@@ -167,6 +167,8 @@ def test_a_bad_verdict_is_shown_as_what_not_to_answer_or_not_at_all(graph: Skill
     hidden = graph.cases("my card is blue", user="ana")
     shown = graph.cases("my card is blue", user="ana", bad=True)
 
+    graph.learn({"id": "t9", "user": "ana", "query": "my card is red", "answer": "Money"}, 0.5)
+    assert graph.cases("my card is red", user="ana")[-1].verdict == 0.5, "just good enough"
     assert "my card is blue" not in [case.request for case in hidden]
     assert as_text(shown[-1:]) == "Request: my card is blue\nNot this answer: Emergencies"
     assert "my card is blue" not in [message["content"] for message in as_messages(shown)]
