@@ -55,6 +55,10 @@ def test_an_item_that_isnt_indexed_is_found_by_its_key_and_comes_last(store: Any
 
     assert [(item.key, item.score is None) for item in found] == [("indexed", False), ("all", False), ("not", True)]
     assert keys(cut) == ["indexed", "all"]
+    assert [keys(store.search(("notes",), query="green tea", limit=1, offset=one)) for one in (1, 2)] == [
+        ["all"],
+        ["not"],
+    ]
     assert store.get(("notes",), "not").value == {"text": "green tea"}
     assert {skill.text for skill in graph.skills(owner="notes")} == {"green tea", "not", "coffee\nhot\n7"}
 
@@ -131,12 +135,18 @@ def test_an_item_ends_when_its_time_is_over_unless_it_is_read(graph: SkillGraph,
     assert keys(store.search(("n",))) == ["forever"]
 
 
-def test_items_that_were_imported_from_langmem_are_items_again(store: Any, graph: SkillGraph) -> None:
+def test_items_that_were_imported_from_langmem_are_items_again(
+    store: Any, graph: SkillGraph, clock: SimpleNamespace
+) -> None:
     value = {"content": "Her dentist is called Keller"}
     graph.add(owner="memories/ana", text=value["content"], scenarios=["key 1"], metadata={"key": "1", "value": value})
 
     assert store.get(("memories", "ana"), "1").value == value
-    store.put(("memories", "ana"), "1", {"content": "Her dentist is called Lang"})
+    for name in ("Lang", "Lange"):
+        clock.now += 60
+        store.put(("memories", "ana"), "1", {"content": f"Her dentist is called {name}"})
+    item = store.get(("memories", "ana"), "1")
+    assert (item.updated_at - item.created_at).seconds == 120, "it is as old as it is"
     assert len(store.search(("memories", "ana"), query="dentist")) == 1
 
 

@@ -249,9 +249,9 @@ def test_what_came_while_a_graph_was_open_counts_as_after_a_restart(open_graph: 
     graph = open_graph(tmp_path / "skills.db")
     for some in (["green tea"], [f"black tea number {place}" for place in range(30)]):
         graph.add_all(NewSkill("ben", text, visibility="shared") for text in some)
-        found = [(hit.skill.id, hit.score) for hit in graph.recall("green tea", user="ana")]
+        found = {hit.skill.id: hit.score for hit in graph.recall("green tea", user="ana")}
     again = open_graph(tmp_path / "skills.db").recall("green tea", user="ana")
-    assert found == [(hit.skill.id, pytest.approx(hit.score, abs=1e-6)) for hit in again]
+    assert found == pytest.approx({hit.skill.id: hit.score for hit in again}, abs=1e-6)
 
 
 # Trust: the terms of the graph count only as far as what people did shows that they help
