@@ -5,9 +5,9 @@
     >>> rows.shape, bool(rows[0] @ rows[1] > rows[0] @ rows[2])
     ((3, 64), True)
 
-`open_embedder` says what each choice is, and docs/reference what it is worth. The default is the best that is there: `sentence-transformers` if its model was downloaded, otherwise `wordllama`,
-otherwise `hash`. A text always gives the same row of unit length, alone or in a batch. A store keeps the embedder's
-`name`, `version` and `dimensions`, and refuses vectors of another one.
+The reference of the memory lists all choices. The default is the best that is there: `sentence-transformers` if its
+model was downloaded, otherwise `wordllama`, otherwise `hash`. A text always gives the same row of unit length, alone or
+in a batch. A store keeps the embedder's `name`, `version` and `dimensions`, and refuses vectors of another one.
 """
 
 from __future__ import annotations
