@@ -120,6 +120,18 @@ def test_a_batch_reads_what_was_there_and_the_last_write_of_a_key_counts(store: 
     assert (store.get(("n",), "k").value, store.get(("n",), "new").value) == ({"v": 2}, {"v": 3})
 
 
+def test_an_item_that_two_processes_made_at_once_is_one_item(store: Any, graph: SkillGraph, clock: Any) -> None:
+    for key, value in (("put again", {"v": 2}), ("deleted", None)):
+        store.put(("n",), key, {"v": 0})
+        (known,) = (one for one in graph.skills(owner="n") if one.metadata["key"] == key)
+        clock.now += 1
+        about = {**known.metadata, "value": {"v": 1}}  # as the other process adds it that has found none either
+        graph.add(owner="n", text="1", scenarios=known.scenarios, metadata=about)
+        assert store.get(("n",), key).value == {"v": 1}
+        store.put(("n",), key, value) if value else store.delete(("n",), key)
+    assert [(item.key, item.value) for item in store.search(("n",))] == [("put again", {"v": 2})]
+
+
 def test_an_item_ends_when_its_time_is_over_unless_it_is_read(graph: SkillGraph, clock: SimpleNamespace) -> None:
     store = store_of(graph, ttl={"default_ttl": 1})
     for key, ttl in (("read", 1), ("unread", 1), ("forever", 1), ("forever", None)):
