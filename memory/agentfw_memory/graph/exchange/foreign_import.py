@@ -2,8 +2,8 @@
 
     graph.add_all(read_memories("memories.json", owner="ana"))
 
-A file is one JSON value or one object a line. Each record is recognised by its fields (`new_skill`): `memory` is mem0's,
-`namespace` and `value` are LangMem's and any LangGraph store's, and `text` is plain.
+A file is one JSON value or one object a line. Each record is recognised by its fields (`new_skill`): `memory` is
+mem0's, `namespace` and `value` are LangMem's and any LangGraph store's, and `text` is plain.
 
 Every record is checked before the first one is returned, so a broken line means that nothing is imported.
 """

@@ -174,12 +174,10 @@ class PostgresSearch:
         (fits, *given), _ = self._fitting(where) if where else (("",), False)
         condition, limit = f"tenant = {self._tenant} AND {seen} {about} {fits}", f"LIMIT {int(k)}"
         values = [*named.values(), *given]
-        if query is None:
-            return [
-                one
-                for (one,) in self._rows(f"SELECT number FROM live WHERE {condition} ORDER BY number {limit}", *values)
-            ]
-        return [number for number, _ in self._rows(*self._by_distance(condition, limit, query, *values))]
+        asked: Query = f"SELECT number FROM live WHERE {condition} ORDER BY number {limit}", *values
+        if query is not None:
+            asked = self._by_distance(condition, limit, query, *values)
+        return [number for number, *_ in self._rows(*asked)]
 
     def person(self, user: int) -> tuple[Float32Array | None, bool]:
         """Return the vector of a user's profile, or the mean of their skills, or None, and whether it is a profile."""
