@@ -36,6 +36,8 @@ def open_sqlite(
 ) -> sqlite3.Connection:
     """Open a file of ours, or create it with these tables. `:memory:` is a private one in memory. It has a write-ahead
     log, so that readers and one writer don't block each other."""
+    if not str(path):  # which SQLite takes for a file that goes when it is closed
+        raise StoreRefusedError("the path of the store is empty", fix="pass a path")
     make_private(path)
     try:
         connection = sqlite3.connect(path, timeout=LOCK_TIMEOUT, check_same_thread=False, isolation_level=None)

@@ -31,7 +31,7 @@ from .graph.learning.editing import Editor
 from .graph.learning.extraction import CASES, Case, Extractor, Trajectory, chosen_cases
 from .graph.learning.hearing import Hearer, Saying, ask
 from .graph.learning.trajectories import Learner
-from .graph.recall.recall import EVERY_ANSWER, Recaller, record_of
+from .graph.recall.recall import NOBODY, Recaller, every_answer, record_of
 from .graph.records import Heard, Hit, Learned, NewSkill, NodeKind, Receipt, Skill, SkillHistory, Stats, Visibility
 from .graph.stores import store_class
 from .graph.stores.sql import Store
@@ -326,8 +326,8 @@ class SkillGraph:
         check_name("user", user)
 
         def found() -> list[Skill]:
-            numbers = sorted(self._rows.stating(f"{user.casefold()}: {EVERY_ANSWER}"))
-            own = [skill for skill in self._rows.skills(numbers).values() if skill.owner == user]
+            fact = every_answer(self._rows.find("user", user) or NOBODY)
+            own = self._rows.skills(sorted(self._rows.stating(fact))).values()
             return sorted(own, key=lambda skill: -skill.valid_from)[:k]
 
         return self._call(found)

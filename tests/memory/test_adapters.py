@@ -55,6 +55,10 @@ def test_an_item_that_isnt_indexed_is_found_by_its_key_and_comes_last(store: Any
 
     assert [(item.key, item.score is None) for item in found] == [("indexed", False), ("all", False), ("not", True)]
     assert keys(cut) == ["indexed", "all"]
+    assert [keys(store.search(("notes",), query="green tea", limit=1, offset=one)) for one in (1, 2)] == [
+        ["all"],
+        ["not"],
+    ]
     assert store.get(("notes",), "not").value == {"text": "green tea"}
     assert {skill.text for skill in graph.skills(owner="notes")} == {"green tea", "not", "coffee\nhot\n7"}
 
@@ -116,6 +120,18 @@ def test_a_batch_reads_what_was_there_and_the_last_write_of_a_key_counts(store: 
     assert (store.get(("n",), "k").value, store.get(("n",), "new").value) == ({"v": 2}, {"v": 3})
 
 
+def test_an_item_that_two_processes_made_at_once_is_one_item(store: Any, graph: SkillGraph, clock: Any) -> None:
+    for key, value in (("put again", {"v": 2}), ("deleted", None)):
+        store.put(("n",), key, {"v": 0})
+        (known,) = (one for one in graph.skills(owner="n") if one.metadata["key"] == key)
+        clock.now += 1
+        about = {**known.metadata, "value": {"v": 1}}  # as the other process adds it that has found none either
+        graph.add(owner="n", text="1", scenarios=known.scenarios, metadata=about)
+        assert store.get(("n",), key).value == {"v": 1}
+        store.put(("n",), key, value) if value else store.delete(("n",), key)
+    assert [(item.key, item.value) for item in store.search(("n",))] == [("put again", {"v": 2})]
+
+
 def test_an_item_ends_when_its_time_is_over_unless_it_is_read(graph: SkillGraph, clock: SimpleNamespace) -> None:
     store = store_of(graph, ttl={"default_ttl": 1})
     for key, ttl in (("read", 1), ("unread", 1), ("forever", 1), ("forever", None)):
@@ -131,12 +147,18 @@ def test_an_item_ends_when_its_time_is_over_unless_it_is_read(graph: SkillGraph,
     assert keys(store.search(("n",))) == ["forever"]
 
 
-def test_items_that_were_imported_from_langmem_are_items_again(store: Any, graph: SkillGraph) -> None:
+def test_items_that_were_imported_from_langmem_are_items_again(
+    store: Any, graph: SkillGraph, clock: SimpleNamespace
+) -> None:
     value = {"content": "Her dentist is called Keller"}
     graph.add(owner="memories/ana", text=value["content"], scenarios=["key 1"], metadata={"key": "1", "value": value})
 
     assert store.get(("memories", "ana"), "1").value == value
-    store.put(("memories", "ana"), "1", {"content": "Her dentist is called Lang"})
+    for name in ("Lang", "Lange"):
+        clock.now += 60
+        store.put(("memories", "ana"), "1", {"content": f"Her dentist is called {name}"})
+    item = store.get(("memories", "ana"), "1")
+    assert (item.updated_at - item.created_at).seconds == 120, "it is as old as it is"
     assert len(store.search(("memories", "ana"), query="dentist")) == 1
 
 

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -154,6 +155,13 @@ def test_a_correction_comes_first_and_the_older_saying_is_marked(sorting: SkillG
     assert (older.skill.text, older.newer) == ("My dentist is Dr Brown.", newer.skill.id)
     assert [hit.newer for hit in others] == ["", ""]
     assert sorting.recall("Who is my dentist?", user="ben") == []
+    for at in (NOON + 20, NOON + 3):
+        sorting.hear(said[2], user="ana", conversation="e", at=at)
+        again, before = sorting.recall("Who is my dentist?", user="ana")[:2]
+        assert (again.skill.id, again.skill.valid_from) == (older.skill.id, NOON + 20), "it holds again"
+        assert (again.newer, before.newer) == ("", again.skill.id)
+        sorting.hear(said[0], user="ana", at=at)
+    assert len(sorting.history(others[0].skill.id).versions) == 1, "what nothing has corrected goes on"
     sorting.update(newer.skill.id, metadata={"n": 1})
     unmarked = sorting.recall("Who is my dentist?", user="ana", where={"n": {"$exists": False}})
     assert newer.skill.id not in [hit.skill.id for hit in unmarked]
@@ -237,15 +245,19 @@ def test_how_answers_should_be_stands_whatever_is_asked(sorting: SkillGraph) -> 
         "Please keep answers short from now on.",
         "Always answer in German.",
     ]
+    sorting.hear("Always answer in German.", user="ana", at=NOON + 3)
+    assert [one.text for one in sorting.standing("ana", k=1)] == ["Always answer in German."], "the latest word"
     assert sorting.standing("ben", k=3) == []
     first = sorting.recall("Do I want to be answered in German?", user="ana")[0]
     assert (first.skill.text, first.newer) == ("Always answer in German.", ""), "one wish doesn't replace another"
 
 
 def test_a_message_of_any_length_and_of_any_characters_is_heard(graph: SkillGraph) -> None:
-    graph.hear("I live in Rome. " + "x " * 5_000_000 + " I am a cook.", user="ana")
+    graph.hear("I live in Rome. " + "x " * 600_000 + " I am a cook.", user="ana")
     graph.hear("I live in Bern \ud83d.", user="ana")
     assert "I live in Rome." in kept(graph)
+    graph.hear(" ".join(f"My cousin number {one} lives in Rome." for one in range(40)), user="ben")
+    assert len(kept(graph, "ben")) == 20, "one message doesn't fill a memory"
     with pytest.raises(BadInputError):
         graph.hear(b"I live in Rome", user="ana")  # type: ignore[arg-type]
     with pytest.raises(BadInputError):
@@ -354,7 +366,18 @@ def test_a_newer_statement_wins_and_the_older_keeps_its_dates(opened: Any) -> No
     assert graph.get("s2").visibility == "shared"
 
 
-def test_a_colleague_corrects_what_is_shared_and_both_names_stay(opened: Any) -> None:
+def test_what_is_brought_back_to_what_was_said_before_is_said_anew(opened: Any) -> None:
+    home = "I live in Berlin"
+    graph, _ = opened(decided(action="UPDATE", id="s3", text=home, evidence=home))
+    for at, text in ((1_000.0, home), (2_000.0, "I live in Hamburg")):
+        graph.add(owner="ana", text=text, valid_from=at)
+    assert graph.hear(home, user="ana", at=3_000.0).kept == ("s2",)
+
+    newer, older = graph.recall("Where do I live?", user="ana")
+    assert (newer.skill.valid_from, older.newer) == (3_000.0, newer.skill.id)
+
+
+def test_a_colleague_corrects_what_is_shared_and_both_names_stay(opened: Any, tmp_path: Path) -> None:
     said = "the office is in room 5"
     graph, _ = opened(decided(action="UPDATE", id="s2", text="The office is in room 5", evidence=said))
     graph.add(owner="ana", text="The office is in room 4", visibility="shared", valid_from=1_000.0)
@@ -363,6 +386,9 @@ def test_a_colleague_corrects_what_is_shared_and_both_names_stay(opened: Any) ->
     newer, older = graph.recall("Which room is the office in?", user="carl")
     assert (newer.skill.owner, newer.skill.text) == ("ben", "The office is in room 5")
     assert (older.skill.owner, older.newer) == ("ana", newer.skill.id)
+    graph.forget("ana")
+    graph.admin.export_jsonl(tmp_path / "left.jsonl")
+    assert "ana" not in (tmp_path / "left.jsonl").read_text("utf-8"), "not even in what the newer one is about"
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,8 @@ def grow(graph: SkillGraph, count: int, *, seed: int = 7) -> list[str]:
     return [skill.id for skill in skills]
 
 
-def use(graph: SkillGraph, trip: str, user: str, skills: list[str]) -> None:
-    graph.learn({"id": trip, "user": user, "query": "q", "skills": skills}, 0.9)
+def use(graph: SkillGraph, trip: str, user: str, skills: list[str], reward: float = 0.9) -> None:
+    graph.learn({"id": trip, "user": user, "query": "q", "skills": skills}, reward)
 
 
 def circle_of(graph: SkillGraph, user: str) -> set[str]:
@@ -91,6 +91,8 @@ def test_who_comes_later_joins_those_they_are_bound_to(grown: Path) -> None:
         use(graph, "the first of a newcomer", "a newcomer", reds[:3])
         new = graph.add(owner="a newcomer", text="way in")
         assert circle_of(graph, "a newcomer") == {"red", "a"}
+        use(graph, "in vain", "somebody else", reds[:3], reward=0.04)
+        assert circle_of(graph, "somebody else") == set(), "what didn't help brings nobody together"
         after = communities(graph)
         assert {name: after[name] for name in before} == before  # nobody else was moved for it
         assert after[f"skill:{new.id}"] == after["user:a newcomer"]
@@ -148,6 +150,9 @@ def test_the_next_process_takes_them_up_where_they_were(grown: Path, monkeypatch
     monkeypatch.setattr(Membership, "split_all", never)
     with SkillGraph.open(grown, tenant="t") as again:
         assert communities(again) == kept
+    monkeypatch.undo()
+    with SkillGraph.open(grown, tenant="t", settings=GraphSettings(resolutions=(1.0, 1.0, 1.0))) as again:
+        assert len({*again.admin.stats().communities}) == 1, "those of other levels are of no use"
 
 
 def test_missing_libraries_are_told_each_time_until_they_are_there(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

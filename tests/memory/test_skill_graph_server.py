@@ -196,6 +196,7 @@ def fill(graph: SkillGraph, count: int, seed: int = 7) -> None:
             (f"scenario{draw.randrange(8)}",),
             "shared" if draw.random() < 0.7 else "private",
             1e9 + 1000 * place,
+            {"n": place % 7},
         )
         for place in range(count)
     )
@@ -224,9 +225,10 @@ def test_a_database_recalls_alike_in_nine_queries(postgres_database: Database, m
         assert isinstance(served._recaller._by, DatabaseRecall)
         assert not isinstance(memory._recaller._by, DatabaseRecall)
         same = total = 0
-        for _ in range(20):
+        for turn in range(20):
             user, query = f"user{draw.randrange(12)}", " ".join(draw.choices(WORDS, k=3))
-            here, there = (graph.recall(query, user=user, k=10) for graph in (memory, served))
+            where = {"n": turn % 7} if turn % 2 else {}
+            here, there = (graph.recall(query, user=user, k=10, where=where) for graph in (memory, served))
             assert all(hit.skill.visibility == "shared" or hit.skill.owner == user for hit in there)
             total += len(here)
             same += len({hit.skill.id for hit in here} & {hit.skill.id for hit in there})
@@ -236,6 +238,12 @@ def test_a_database_recalls_alike_in_nine_queries(postgres_database: Database, m
         monkeypatch.setattr(psycopg.Cursor, "execute", counted)
         assert len(served.recall("an early train to Lisbon", user="user3", k=10)) == 10
         assert 0 < asked <= 9
+
+
+def test_a_database_finds_as_many_by_words_as_are_asked_for(postgres_database: Database) -> None:
+    with open_graph(postgres_database(), in_memory_up_to=0, query_similarity="words") as graph:
+        graph.add_all(NewSkill("ana", f"the train of {number}", visibility="shared") for number in range(150))
+        assert len(graph.recall("train", user="ben", k=140)) == 140
 
 
 def test_an_unprepared_graph_says_how_to_be_fast(postgres_database: Database, caplog: pytest.LogCaptureFixture) -> None:

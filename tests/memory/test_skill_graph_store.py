@@ -12,8 +12,15 @@ import pytest
 
 from agentfw_memory import BadInputError, GraphSettings, SkillGraph, StoreBusyError, StoreRefusedError
 from agentfw_memory.graph import graph_rows
-from agentfw_memory.graph.exchange.skill_folders import AgentSkill, as_new_skill, review_mark
+from agentfw_memory.graph.exchange.skill_folders import (
+    AgentSkill,
+    as_new_skill,
+    read_skill_folders,
+    review_mark,
+    write_skill_folders,
+)
 from agentfw_memory.graph.stores import sqlite
+from agentfw_memory.graph.stores.store import Reading
 from agentfw_memory.testing import StoreContract, Ticks
 
 pytest.importorskip("igraph")
@@ -120,6 +127,33 @@ class TestSqliteStore(GraphContract):
 
         assert b"inimit" not in b"".join(file.read_bytes() for file in tmp_path.iterdir())
 
+    def test_who_is_forgotten_between_two_readings_is_only_missing(
+        self, open_graph: OpenGraph, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        read, left = sqlite.SqliteStore.read, 0
+
+        def interrupted(store: sqlite.SqliteStore, *readings: Reading) -> list[list[tuple[Any, ...]]]:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                other.forget("ana")
+            return read(store, *readings)
+
+        monkeypatch.setattr(sqlite.SqliteStore, "read", interrupted)
+        graph, other = open_graph(), open_graph()
+        asked: list[Callable[[], list[Any]]] = [
+            lambda: graph.skills(owner="ana"),
+            lambda: graph.recall("tea", user="ben", as_of=9e9),
+            lambda: graph.recall("tea", user="ben"),
+        ]
+        for asks in asked:
+            for place in (3, 4):
+                other.add(owner="ana", text="green tea", tools=["kettle"], visibility="shared")
+                left = place
+                assert len(asks()) <= 1
+                left = 0
+                other.forget("ana")
+
 
 class TestPostgresStore(GraphContract):
     @pytest.fixture
@@ -139,3 +173,15 @@ def test_a_skill_is_reviewed_by_who_adds_it_and_not_because_it_says_so(tmp_path:
     marks = [as_new_skill(skill, owner="ana", reviewed=one).metadata.get("reviewed") for one in (False, True)]
 
     assert marks == [None, review_mark(skill.text)]
+
+
+def test_folders_that_a_graph_wrote_are_the_skills_that_it_has(tmp_path: Path) -> None:
+    with SkillGraph.open(":memory:", tenant="team", embedder="hash") as graph:
+        skill = graph.add(
+            owner="ana", text="Never move lunch", metadata={"reviewed": review_mark("Never move lunch")}
+        ).id
+        for trip in ("t1", "t2"):
+            graph.learn({"id": trip, "user": "ana", "query": "q", "skills": [skill]}, 0.9)
+            write_skill_folders(tmp_path, [(graph.get(skill), graph.history(skill))])
+            graph.add_all(as_new_skill(one, reviewed=True) for one in read_skill_folders(tmp_path))
+        assert [one.id for one in graph.skills(owner="ana")] == [skill]

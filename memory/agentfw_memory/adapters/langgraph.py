@@ -71,36 +71,36 @@ class SkillGraphStore(base.BaseStore):  # type: ignore[misc]
             fitting = [name for name in every if all(_matches(name, one) for one in conditions)]
             return sorted({name[: op.max_depth] for name in fitting})[op.offset : op.offset + op.limit]
         assert isinstance(op, base.GetOp)
-        skill = self._skill(tuple(op.namespace), op.key)
-        if skill is None:
-            return None
-        self._read_again([skill], op.refresh_ttl)
-        return base.Item(**_fields(skill))
+        for skill in self._skills(tuple(op.namespace), op.key)[:1]:
+            self._read_again([skill], op.refresh_ttl)
+            return base.Item(**_fields(skill))
+        return None
 
     def _write(self, puts: Mapping[tuple[Namespace, str], base.PutOp]) -> None:
         new = []
         for (namespace, key), op in puts.items():
-            skill, made = self._skill(namespace, key), None
-            if op.value is not None:
-                value, paths = dict(op.value), op.index or self._fields
-                at_paths = (one for path in paths or () for one in base.get_text_at_path(value, path))
-                text = self._searchable("\n".join(_leaves(value) if paths is None else at_paths))
-                text = "" if op.index is False else text
-                about = {"key": key, "value": value, "searched": bool(text), "minutes": op.ttl}
-                expires_at = None if op.ttl is None else time.time() + 60.0 * op.ttl
-                known_by = (_scenario(namespace, key),)
-                text = text or _ESCAPED.sub(" ", key)
-                made = NewSkill(_owner(namespace), text, scenarios=known_by, metadata=about, expires_at=expires_at)
-            with suppress(UnknownSkillError):  # another process has just deleted it
-                if skill is not None and made is None:
-                    self._graph.retire(skill.id)
-                elif skill is not None and made is not None:
-                    ends = math.inf if made.expires_at is None else made.expires_at
-                    about = {**made.metadata, "created": _created(skill)}
-                    self._graph.update(skill.id, text=made.text, metadata=about, expires_at=ends)
+            known = self._skills(namespace, key)
+            # Two processes that put a new item at once have made two skills of it.
+            for gone in known[op.value is not None :]:
+                with suppress(UnknownSkillError):  # another process has just deleted it
+                    self._graph.retire(gone.id)
+            if op.value is None:
+                continue
+            value, paths = dict(op.value), op.index or self._fields
+            at_paths = (one for path in paths or () for one in base.get_text_at_path(value, path))
+            text = self._searchable("\n".join(_leaves(value) if paths is None else at_paths))
+            text = "" if op.index is False else text
+            about = {"key": key, "value": value, "searched": bool(text), "minutes": op.ttl}
+            expires_at = None if op.ttl is None else time.time() + 60.0 * op.ttl
+            text = text or _ESCAPED.sub(" ", key)
+            with suppress(UnknownSkillError):
+                if known:
+                    ends = math.inf if expires_at is None else expires_at
+                    kept = {**about, "created": _created(known[0])}
+                    self._graph.update(known[0].id, text=text, metadata=kept, expires_at=ends)
                     continue
-            if made is not None:
-                new.append(made)
+            known_by = (_scenario(namespace, key),)
+            new.append(NewSkill(_owner(namespace), text, scenarios=known_by, metadata=about, expires_at=expires_at))
         self._graph.add_all(new)
 
     def _search(self, op: base.SearchOp) -> list[base.SearchItem]:
@@ -139,13 +139,14 @@ class SkillGraphStore(base.BaseStore):  # type: ignore[misc]
         names = self._graph.admin.owners(prefix=owner)
         return [name for name in names if name == owner or name.startswith(f"{owner}/")]
 
-    def _skill(self, namespace: Namespace, key: str) -> Skill | None:
+    def _skills(self, namespace: Namespace, key: str) -> list[Skill]:
+        """Return the skill of an item, or nothing. Of several, the newest is first."""
         # The second name is the one that `read_memories` gives.
         for scenario in (_scenario(namespace, key), f"key {key}"):
-            if len(scenario) <= 200 and scenario.isprintable():
-                for skill in self._graph.skills(owner=_owner(namespace), scenario=scenario):
-                    return skill
-        return None
+            is_name = len(scenario) <= 200 and scenario.isprintable()
+            if is_name and (found := self._graph.skills(owner=_owner(namespace), scenario=scenario)):
+                return sorted(found, key=lambda one: -one.recorded_at)
+        return []
 
     def _read_again(self, skills: Iterable[Skill], refresh: bool) -> None:
         """Let the time of items that were read begin anew."""

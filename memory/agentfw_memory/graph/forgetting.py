@@ -30,7 +30,8 @@ from .words import meaning, terms
 
 RESERVED = "*shared:"
 COMPARED = 200  # maximum number of similar skills in which other users are looked for
-_NAME = re.compile(r"(?<=\w[\s,])\s*[A-Z]\w")
+_INSIDE = re.compile(r"(?<=\w[\s,'’])[\s\"'(„“«]*(\w)\w")
+"""The first letter of a word inside a sentence, which is a capital in a name of any script that has them."""
 TOLD = 0.5  # share of a skill's words from which on a trajectory's text counts as telling it
 
 Counts = dict[str, int]  # numbers of rows by the names of `Receipt`
@@ -55,7 +56,7 @@ class Sharing:
         rows, new = self._rows, list[int]()
         own = rows.skills(list(skills)) if self._settings.share_after else {}
         for number, skill in own.items():
-            if PRIVATE.search(skill.text) or _NAME.search(skill.text):
+            if PRIVATE.search(skill.text) or any(map(str.isupper, _INSIDE.findall(skill.text))):
                 continue
             owner = _owner_of(skill.text)
             if copies := self._copies(owner):  # the others who have it are behind it already

@@ -184,12 +184,15 @@ class GraphRows:
         if reader is not None:
             seen = {one: row for one, row in seen.items() if row[2] == "shared" or used[one][0] == reader}
         names = self.names({used[one][0] for one in seen} | {target for _, one, _, target in edges if one in seen})
+        # Another process may just have forgotten the owner, with whatever nobody else is connected to.
         linked = defaultdict[tuple[int, str], list[str]](list)
         for _, source, kind, target in sorted(edges):
-            if source in seen:
+            if source in seen and target in names:
                 linked[source, kind].append(names[target])
         found = {}
-        for number in filter(seen.__contains__, numbers):
+        for number in numbers:
+            if number not in seen or used[number][0] not in names:
+                continue
             _, text, visibility, since, recorded, ordinal, metadata, ends = seen[number]
             owner, uses, rewards = used[number]
             tools, scenarios, facts, talks = (tuple(linked[number, kind]) for kind in kinds)
@@ -246,15 +249,20 @@ class GraphRows:
         return {one: found[one] / named for one in (found if numbers is None else numbers) if one in found}
 
     def held_at(self, when: float, reader: int) -> dict[int, Skill]:
-        """Return what held at a time, of what this user may see."""
+        """Return what held at a time, of what this user may see. What was made private since is its owner's alone."""
         began = {"valid_from": Between(high=when)}
         columns = (*VERSION, "owner")
         shared, own = self._read(
             Select("version", columns, {"visibility": "shared", **began}),
             Select("version", columns, {"visibility": "private", "owner": reader, **began}),
         )
-        held = sorted((row for row in (*shared, *own) if row[4] is None or row[4] > when), key=lambda row: row[7])
+        of_others = {number for number, *_, owner in shared if owner != reader}
+        latest = self._read(Select("version", ("number", "ordinal", "visibility"), {"number": Among(of_others)}))[0]
+        seen = {number: visibility for number, _, visibility in sorted(latest)}
+        rows = (*own, *(row for row in shared if seen.get(row[0]) != "private"))
+        held = sorted((row for row in rows if row[4] is None or row[4] > when), key=lambda row: row[7])
         names = self.names({row[-1] for row in held})
+        held = [row for row in held if row[-1] in names]
         found = {}
         for number, text, visibility, valid_from, valid_to, recorded_at, metadata, ordinal, owner in held:
             found[number] = Skill(
@@ -404,10 +412,7 @@ class GraphRows:
         vectors = embed([text for _, text in batch]) if batch else ()
         staged = [(number, key, vector) for (number, _), vector in zip(batch, vectors, strict=True)]
         with self.writing() as change:
-            self.store.write(
-                Delete("staged", {"embedder": Not(key)}),
-                Insert("staged", ("number", "embedder", "vector"), staged, existing="replace"),
-            )
+            self.store.write(Insert("staged", ("number", "embedder", "vector"), staged, existing="replace"))
             # Looked for under the write lock, because another process may have added a skill just now.
             if not unstaged(1):
                 self.store.take_staged(change)

@@ -101,8 +101,7 @@ def check_metadata(metadata: object) -> str:
         return ""
     try:
         text = json.dumps(dict(metadata), ensure_ascii=False, allow_nan=False)
-        if _SURROGATE.search(text):
-            text = json.dumps(dict(metadata), allow_nan=False)  # halves of characters are escaped
+        text = _SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
     except (TypeError, ValueError, RecursionError) as error:
         raise BadInputError(f"the metadata can't be JSON: {error}", fix="pass plain JSON values") from None
     return check_text("metadata", text, MAXIMUM_METADATA, fix="keep large values elsewhere, and their place here")

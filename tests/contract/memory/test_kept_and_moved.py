@@ -216,8 +216,9 @@ def test_items_of_langmem_are_read(tmp_path: Path) -> None:
 def test_plain_records_are_read_and_can_be_imported_twice(graph: SkillGraph, tmp_path: Path) -> None:
     path = tmp_path / "plain.jsonl"
     never_move = {"text": "Never move lunch", "owner": "ben", "tools": ["calendar"], "scenarios": ["lunch"]}
-    records = [never_move | {"shared": True}, {"text": "Mornings are best", "shared": "no", "valid_from": 1700000000}]
-    path.write_text("".join(f"{json.dumps(one)}\n" for one in records))
+    mornings_are = {"text": "Mornings\u2028are best", "shared": "no", "valid_from": 1700000000}
+    records = [never_move | {"shared": True}, mornings_are]
+    path.write_text("".join(f"{json.dumps(one, ensure_ascii=False)}\n" for one in records), "utf-8")
 
     for _ in range(2):
         graph.add_all(read_memories(path, owner="ana"))

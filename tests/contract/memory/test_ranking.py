@@ -245,6 +245,15 @@ def test_ratings_count_for_their_user_only_and_go_with_them(lunch: SkillGraph) -
     assert "SHOWN" not in lunch.admin.stats().edges
 
 
+def test_what_came_while_a_graph_was_open_counts_as_after_a_restart(open_graph: OpenGraph, tmp_path: Path) -> None:
+    graph = open_graph(tmp_path / "skills.db")
+    for some in (["green tea"], [f"black tea number {place}" for place in range(30)]):
+        graph.add_all(NewSkill("ben", text, visibility="shared") for text in some)
+        found = {hit.skill.id: hit.score for hit in graph.recall("green tea", user="ana")}
+    again = open_graph(tmp_path / "skills.db").recall("green tea", user="ana")
+    assert found == pytest.approx({hit.skill.id: hit.score for hit in again}, abs=1e-6)
+
+
 # Trust: the terms of the graph count only as far as what people did shows that they help
 
 WEIGHTS = {"user": "user_weight", "community": "community_weight"}
@@ -286,6 +295,8 @@ def test_rewards_make_a_term_trusted_where_texts_alone_do_not(graph: SkillGraph)
     for place in range(240):
         user, skill = draw.randrange(users), draw.choice(skills)
         reward = 0.9 if user % 2 == int(skill.owner[4:]) % 2 else 0.1
+        if place == 1:
+            graph.recall("way", user="user0")  # what is found out here is found out again as more is known
         graph.learn({"id": f"t{place}", "user": f"user{user}", "query": "q", "skills": [skill.id]}, reward)
     graph.prepare()
 

@@ -7,6 +7,7 @@ import inspect
 import math
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -90,6 +91,31 @@ def test_a_filter_shows_just_what_fits(way_of_searching: tuple[str, GraphSetting
     assert len(found("ben", {"n": {"$gte": 30}}, k=40)) == 30
     assert found("ben", {"n": -2}) == []
 
+    odd = {"n": -3, "raw": "\x00 \ud800 \\u0000 \N{TEACUP WITHOUT HANDLE}"}
+    graph.add(owner="ana", text="odd tea", visibility="shared", metadata=odd)
+    graph.prepare()
+    assert found("ben", {"raw": odd["raw"]}) == found("ben", {"n": -3}) == ["odd tea"], "not all that JSON may hold"
+
+
+def test_what_is_named_is_looked_for_among_what_fits(
+    way_of_searching: tuple[str, GraphSettings], open_graph: OpenGraph
+) -> None:
+    where, settings = way_of_searching
+    named: dict[str, dict[str, Any]] = {"by its scenario": {"scenario": "teas"}, "by its tool": {"tools": ["kettle"]}}
+    nearer = [NewSkill("ana", f"green tea {place}", ("kettle",), ("teas",)) for place in range(12)]
+    others = [NewSkill("ana", f"green tea {place}", metadata={"n": 1}) for place in range(12, 24)]
+    for way in ("hybrid", "words"):
+        graph = open_graph(where, way, settings=replace(settings, context_weight=1.0, query_similarity=way))
+        graph.add_all(replace(one, visibility="shared") for one in (*nearer, *others))
+        graph.add_all(NewSkill("cem", f"my green tea {place}", ("kettle",), ("teas",)) for place in range(12))
+        wanted = NewSkill("ana", "boil water", ("kettle",), ("teas",), "shared", metadata={"n": 1})
+        graph.add_all([wanted])
+        for what, options in named.items():
+            for user in ("ana", "a stranger"):
+                hits = graph.recall("green tea", user=user, where={"n": 1}, **options)
+                assert hits[0].skill.text == "boil water", (what, user, way)
+        assert len(graph.recall("green tea", user="a stranger", k=20, at_least=0.0, **named["by its scenario"])) == 20
+
 
 def test_skills_are_listed_and_versions_kept_with_their_metadata(graph: SkillGraph) -> None:
     for place in range(10):
@@ -126,8 +152,6 @@ def test_metadata_that_is_no_json_is_refused(open_graph: OpenGraph, metadata: An
     with pytest.raises(BadInputError, match="metadata"):
         graph.add(owner="ana", text="x", metadata=metadata)
     assert graph.skills(owner="ana") == []
-    nul = {"a": "\x00"}
-    assert graph.add(owner="ana", text="x", metadata=nul).metadata == nul, "in JSON it is escaped"
 
 
 def test_a_skill_ends_when_its_time_is_over(graph: SkillGraph, now: list[float]) -> None:

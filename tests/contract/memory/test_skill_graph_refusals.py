@@ -179,7 +179,7 @@ def test_a_file_with_triggers_or_views_is_refused(tmp_path: Path, sql: str, name
 
 
 def test_a_place_that_is_no_file_is_refused(tmp_path: Path) -> None:
-    for place in (tmp_path, tmp_path / "no folder" / "skills.db"):
+    for place in (tmp_path, tmp_path / "no folder" / "skills.db", "", "sqlite://"):
         with pytest.raises(StoreRefusedError):
             SkillGraph.open(place, tenant="t", embedder="hash")
     with pytest.raises(BadInputError, match="tenant"):

@@ -43,7 +43,13 @@ def test_what_three_users_want_is_shown_to_a_fourth_unless_sharing_is_off() -> N
     assert GraphSettings().share_after == 0
 
 
-@pytest.mark.parametrize("words", ["I prefer tables at Marios", "I prefer table 1234", "I prefer mail to a@b.org"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("I prefer tables at Marios", "I prefer tables at O’Briens", "I prefer tables at „Łukasz“", "Я люблю у Маши"),
+        *("I prefer table 1234", "I prefer mail to a@b.org"),
+    ],
+)
 def test_names_numbers_and_addresses_are_never_shared(words: str) -> None:
     with opened() as graph:
         for user in ("ana", "ben", "cem"):
@@ -161,6 +167,8 @@ def test_a_bad_verdict_is_shown_as_what_not_to_answer_or_not_at_all(graph: Skill
     hidden = graph.cases("my card is blue", user="ana")
     shown = graph.cases("my card is blue", user="ana", bad=True)
 
+    graph.learn({"id": "t9", "user": "ana", "query": "my card is red", "answer": "Money"}, 0.5)
+    assert graph.cases("my card is red", user="ana")[-1].verdict == 0.5, "just good enough"
     assert "my card is blue" not in [case.request for case in hidden]
     assert as_text(shown[-1:]) == "Request: my card is blue\nNot this answer: Emergencies"
     assert "my card is blue" not in [message["content"] for message in as_messages(shown)]
@@ -207,9 +215,17 @@ def test_cases_stay_apart_from_what_is_remembered(graph: SkillGraph) -> None:
     for when in (None, 9e9):
         hits = graph.recall("my card was stolen", user="ana", as_of=when)
         assert [hit.skill.text for hit in hits] == ["my card was made in Bonn"]
+    mine = graph.add(owner="ana", text="my card is in my case", metadata={"case": "A-17"}).id
+    assert mine in [hit.skill.id for hit in graph.recall("my card", user="ana")], "a name of the caller's own"
+    graph.delete(mine)
     assert len(graph.recall("my card", user="ana", where={"case.verdict": {"$gte": 0.9}})) == 3
-    assert graph.hear("My card is from a bank in Bonn.", user="ana", id="m1").kept != ()
-    assert len(graph.cases("my card was stolen", user="ana", k=10)) == 3
+    wrong, right = "My card is from a bank in Bonn.", "That's wrong, my card is from a bank in Rome."
+    graph.hear(wrong, user="ana", id="m1")
+    graph.learn({"id": "t9", "user": "ana", "query": right, "answer": "Noted"}, 1.0)
+    (newer,) = graph.hear(right, user="ana", id="m2").kept
+    marked = [hit.newer for hit in graph.recall(wrong, user="ana") if hit.skill.text == wrong]
+    assert marked == [newer], "though a case is more similar to what corrects it"
+    assert len(graph.cases("my card was stolen", user="ana", k=10)) == 4
     graph.forget("ana")
     assert graph.cases("my card was stolen", user="ana") == []
 

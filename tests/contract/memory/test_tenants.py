@@ -199,6 +199,11 @@ def test_nobody_recalls_anothers_secrets(way_of_searching: tuple[str, GraphSetti
             for options, count in asked:
                 hits = graph.recall(query, user=asker, k=9, at_least=0.0, **options)
                 assert [hit.skill.owner for hit in hits] == ["ben"] * count
+    told = graph.add(owner="ana", text="I earn much", visibility="shared", valid_from=1_700_000_000.0).id
+    graph.update(told, visibility="private")
+    for user, count in (("ben", 0), ("ana", 1)):
+        then = graph.recall("I earn much", user=user, as_of=1_750_000_000.0)
+        assert [hit.skill.text for hit in then].count("I earn much") == count, "what is private now was never seen"
     assert graph.standing("ben", k=5) == graph.standing("Ana", k=5) == []
     assert [one.text for one in graph.standing("ana", k=5)] == ["Please always answer in German"]
 

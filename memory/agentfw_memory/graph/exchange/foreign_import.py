@@ -2,13 +2,8 @@
 
     graph.add_all(read_memories("memories.json", owner="ana"))
 
-A file is one JSON value or one object a line. Each record is recognised by its fields:
-
-| from | fields |
-| --- | --- |
-| mem0 (`get_all`) | `memory`; what there is of `user_id`, `agent_id`, `created_at`, `categories`, `expiration_date` |
-| LangMem, and any LangGraph store | `namespace`, `value`, and `created_at` where it is there |
-| plain | `text`, and what there is of `owner`, `tools`, `scenarios`, `shared`, `valid_from`, `expires_at` |
+A file is one JSON value or one object a line. Each record is recognised by its fields (`new_skill`): `memory` is
+mem0's, `namespace` and `value` are LangMem's and any LangGraph store's, and `text` is plain.
 
 Every record is checked before the first one is returned, so a broken line means that nothing is imported.
 """
@@ -55,7 +50,7 @@ def _records(path: Path) -> Iterator[tuple[str, Record]]:
         for number, record in enumerate(whole, start=1):
             yield f"record {number}", record
         return
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             try:
                 yield f"line {number}", json.loads(line)

@@ -27,6 +27,7 @@ from ..records import NewSkill, Skill, SkillHistory
 from .foreign_import import new_skill
 
 FILE = "SKILL.md"
+COUNTED = ("uses", "successes", "history")  # what a graph knows by itself of the skills that it writes
 SUCCESS = 0.5  # the reward from which a use counts as a success
 _LARGEST = 1_000_000  # bytes of a SKILL.md
 _LONGEST_NAME, _LONGEST_DESCRIPTION = 64, 1_024  # characters, as the format says
@@ -111,7 +112,7 @@ def as_new_skill(skill: AgentSkill, *, owner: str = "", reviewed: bool = False) 
     made_here = known.pop("text", "") == "whole"
     text = skill.body if made_here else skill.text
     about: dict[str, Any] = {} if made_here else {"skill": skill.name, "description": skill.description}
-    about |= {key: value for key, value in known.items() if key != "reviewed"}
+    about |= {key: value for key, value in known.items() if key not in ("reviewed", *COUNTED)}
     about |= {"reviewed": review_mark(text)} if reviewed else {}
     record = {"text": text, "owner": named, "shared": shared, "valid_from": since or None, "metadata": about}
     try:

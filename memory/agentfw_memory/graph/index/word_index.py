@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..records import Bools, Floats, Integers
-from ..stores.store import Corpus, Proposals
+from ..stores.store import Corpus, Holders, Proposals
 from ..words import terms
 from .vector_index import grown
 
@@ -277,25 +277,27 @@ class DatabaseQuestion:
     def take(self, found: Proposals) -> None:
         asked, shared, common, mine = self.asked, self._shared, self._common, found.own_corpus
         holders, own = found.holders, found.own_holders
-        having = {term: common.get(term, 0) + len(holders.get(term, ())) + len(own.get(term, ())) for term in asked}
-        self._own = frozenset(chain.from_iterable(own.values()))
+        none: Holders = [], 0
+        having = {term: common.get(term, 0) + holders.get(term, none)[1] + own.get(term, none)[1] for term in asked}
+        self._own = frozenset(chain.from_iterable(numbers for numbers, _ in own.values()))
         self._typical_own, self._typical_shared = (corpus.length / max(corpus.count, 1) for corpus in (mine, shared))
         # Shared skills were counted a while ago, and those that have the words just now.
         self.count = max(shared.count + mine.count, *having.values(), 0)
         self.weights = Weights.of(asked, self.count, shared.length + mine.length, having)
         rarities, proposed = self.weights.rarities, defaultdict[int, float](float)
-        for term, numbers in chain(holders.items(), own.items()):
+        for term, (numbers, _) in chain(holders.items(), own.items()):
             for number in numbers:
                 proposed[number] += rarities[term]
         for number in found.together:
             proposed[number] += sum(rarities[term] for term in self.together)
-        best = sorted(proposed, key=lambda number: (-proposed[number], number))[:SCORED]
+        best = sorted(proposed, key=lambda number: (-proposed[number], number))
         self._proposed = np.array(best, np.int64)
 
     def best(self, k: int) -> Integers:
         """Return up to k skills with the highest scores. Ties are in ascending order of numbers."""
-        scores = self.scores(self._proposed)
-        return self._proposed[np.lexsort((self._proposed, -scores))[:k]]
+        proposed = self._proposed[: max(SCORED, 2 * k)]
+        scores = self.scores(proposed)
+        return proposed[np.lexsort((proposed, -scores))[:k]]
 
     def lengths(self, numbers: Integers) -> Floats:
         texts = self._read(numbers.tolist())

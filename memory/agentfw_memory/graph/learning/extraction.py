@@ -27,7 +27,7 @@ from ..records import Hit, NewSkill
 
 NEW_SKILLS = 3  # default maximum of new skills, as in the flat skill lists that the parpo-psgm paper compares with
 MAXIMUM_CLAUSE_LENGTH = 120
-CASES: Mapping[str, Any] = {"case": {"$exists": True}}  # the filter by which cases are recalled
+CASES: Mapping[str, Any] = {"case.answer": {"$exists": True}}  # the filter by which cases are recalled
 GOOD = 0.5  # verdict from which on an answer is shown as one to copy
 LETTERS = 4  # characters of a token, where nothing counts tokens
 

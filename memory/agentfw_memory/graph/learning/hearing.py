@@ -21,11 +21,11 @@ from ...writing.kinds import kinds_of, may_ask_to_forget, own_words
 from ...writing.secrets import has_secret
 from ...writing.writer import NEAREST, Decision, KnownMemory, Said, Writer, checked
 from ..forgetting import check_user
-from ..recall.recall import EVERY_ANSWER, Recaller
+from ..recall.recall import ALIKE, EVERY_ANSWER, NOBODY, Recaller, every_answer
 from ..records import EdgeKind, Float32Array, Heard, NewSkill, Skill, Visibility
-from ..row_types import EdgeRow
+from ..row_types import EdgeRow, told_apart
 from ..stores.store import Change
-from ..validation import check_name, check_number, check_skill, storable
+from ..validation import check_metadata, check_name, check_number, check_skill, storable
 from ..words import terms
 from .editing import Editor
 
@@ -128,7 +128,7 @@ class Hearer:
             written = [self._carry_out(change, saying, said, *one) for one in zip(wanted, vectors, strict=True)]
             self._note_said(change, saying, [*dict.fromkeys(written)])
             if always := [one for one, decision in zip(written, wanted, strict=True) if decision.always]:
-                fact = f"{saying.user.casefold()}: {EVERY_ANSWER}"
+                fact = every_answer(self._rows.nodes(change, "user", [saying.user])[saying.user])
                 node = self._rows.nodes(change, "fact", [fact])[fact]
                 self._rows.add_edges(change, [EdgeRow("STATES", one, node) for one in always])
             self._rows.touch(change, written)
@@ -195,25 +195,34 @@ class Hearer:
             metadata["said"] = decision.evidence
         new = NewSkill(saying.user, decision.text, visibility=visibility, valid_from=since, metadata=metadata)
         known = self._rows.skills([check_skill(decision.id)]) if decision.action == "UPDATE" else {}
-        older, owner = None, saying.user
+        older = None
         for older, old in known.items():
             when = max(since, old.valid_from)
-            if old.owner == saying.user:
+            user, named = self._rows.find("user", saying.user) or NOBODY, told_apart(new.text, check_metadata(metadata))
+            if old.owner != saying.user:
+                # Somebody else's: both stay under the name of who said it, and the newer one comes first.
+                metadata = {**metadata, "corrects": f"s{older}"}
+                new = replace(new, visibility="shared", valid_from=when, metadata=metadata)
+            elif self._rows.twins([(user, named)]).get((user, named), older) == older:
                 self._editor.supersede(change, older, replace(new, visibility=old.visibility), vector, when)
                 return older
-            # Somebody else's: both stay under the name of who said it, and the newer one comes first.
-            new = replace(new, visibility="shared", valid_from=when, metadata={**metadata, "corrects": f"s{older}"})
-            owner = old.owner
         if not known and decision.text == decision.evidence and not decision.always:
             older = self._older(saying, vector, decision.id == "corrects")
-        added = check_skill(self._editor.write(change, [new], vector[np.newaxis])[0].id)
+        skill = self._editor.write(change, [new], vector[np.newaxis])[0]
+        added = check_skill(skill.id)
         if older is not None and older != added:
             # Both state the same fact, by which the newer one comes first and the older one is marked.
             facts = [name for name in self._rows.facts(older) if not name.endswith(EVERY_ANSWER)]
-            fact = facts[0] if facts else f"{owner.casefold()}: s{older}"
+            fact = facts[0] if facts else f"s{older}"
             node = self._rows.nodes(change, "fact", [fact])[fact]
             self._rows.add_edges(change, [EdgeRow("STATES", one, node) for one in (older, added)])
             self._rows.touch(change, [older, added])
+        if skill.valid_from < since:  # it was said before
+            stating = {one for fact in self._rows.facts(added) for one in self._rows.stating(fact)}
+            others = (one.valid_from for one in self._rows.skills([*stating]).values())
+            if skill.valid_from < max(others, default=0.0) <= since:  # and holds again, after something else did
+                again = replace(new, visibility=skill.visibility, expires_at=skill.expires_at)
+                self._editor.supersede(change, added, again, vector, since)
         return added
 
     def _older(self, saying: Saying, vector: Float32Array, corrects: bool) -> int | None:
@@ -222,11 +231,9 @@ class Hearer:
         older one only if both are nearly the same text."""
         cache = self._recaller.cache
         own = cache.private_skills(self._rows.find("user", saying.user))
-        found, similarity = cache.index.search(vector, 1, own)
-        if len(found):
-            nearest = int(found[0])
-            said = "case" not in self._rows.metadata([nearest]).get(nearest, {})
-            if said and similarity[0] >= (CORRECTED if corrects else NEARLY_THE_SAME):
+        found, similarity = cache.index.search(vector, ALIKE, own)
+        for nearest in self._recaller.no_cases(found.tolist())[:1]:
+            if similarity[found == nearest][0] >= (CORRECTED if corrects else NEARLY_THE_SAME):
                 return nearest
         if not (corrects and saying.conversation):
             return None

@@ -17,7 +17,7 @@ from ...errors import BadInputError
 from ...writing.kinds import kinds_of, own_words
 from ...writing.secrets import has_secret
 from ..forgetting import Sharing, check_user
-from ..recall.recall import CASES, Recaller
+from ..recall.recall import ALIKE, CASES, Recaller
 from ..records import Float32Array, Learned, NewSkill, Use, Visibility, skill_number
 from ..row_types import EdgeRow
 from ..stores.store import Change
@@ -173,12 +173,11 @@ class Learner:
         members = sorted(cache.owned.get(user, set()) - set(placed.ended) - set(placed.updated))
         found = [(float(vector @ other), skill) for skill, other in (placed.added | placed.updated).items()]
         if members:
-            (likely,), (similarity,) = cache.index.among(vector, 1, members)
-            found.insert(0, (float(similarity), int(likely)))
+            near, similarity = cache.index.among(vector, ALIKE, members)
+            likely = self._recaller.no_cases(near.tolist())[:1]
+            found = [*((float(similarity[near == one][0]), one) for one in likely), *found]
         alike, best = max(found, key=lambda one: one[0], default=(0.0, 0))
-        if alike <= self._settings.merge_above or "case" in self._rows.metadata([best]).get(best, {}):
-            return None
-        return best
+        return best if alike > self._settings.merge_above else None
 
     def _drafts(self, trajectory: Trajectory, reward: float) -> list[SkillDraft]:
         """Return the extractor's drafts, checked like any input, because the extractor may be a model."""
@@ -223,7 +222,7 @@ class Learner:
         """Retire the least useful skills until the user has no more than the maximum. Those of this trajectory stay."""
         cache, owned = self._recaller.cache, set(self._rows.owned(user))
         if len(owned) > self._settings.skills_per_owner:
-            owned -= {one for one, about in self._rows.metadata(sorted(owned)).items() if "case" in about}
+            owned = set(self._recaller.no_cases(sorted(owned)))
         # With one imagined use of reward 0.5, a skill without any isn't the first to go. Of equals, the oldest goes.
         worth = {one: (0.5 + float(cache.rewards[one])) / (1 + int(cache.used[one])) for one in owned - keep}
         over = max(0, len(owned) - self._settings.skills_per_owner)

@@ -63,11 +63,11 @@ class EmbeddedRecall:
             if self._words is not None:
                 texts = self._rows.texts(touched) if touched else {}
                 for number in touched:
-                    if number in texts and number not in gone:
-                        part = SHARED if cache.shared[number] else int(cache.owner[number])
-                        self._words.put(number, texts[number], part)
-                    else:
+                    if number in gone:
                         self._words.remove(number)
+                    else:
+                        part = SHARED if cache.shared[number] else int(cache.owner[number])
+                        self._words.put(number, texts.get(number, ""), part)  # another process may just have ended it
             self._uncalibrated += len(touched)
             # Communities can't change a score where nothing was used yet, and finding them takes seconds in a large
             # graph.

@@ -11,6 +11,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -95,8 +96,9 @@ class DatabaseRecall:
         found = self._search.propose(question, asked.vector, most, asked.where)
         similarity = self._similarity(asked, question, found, prepared)
         candidates = similarity.best(most)
-        if asked.scenarios and asked.vector is not None and settings.context_weight:
-            near = self._search.similar_in(asked.scenarios, asked.vector, NAMED, asked.reader)
+        if (asked.scenarios or asked.tools) and settings.context_weight:
+            about: dict[str, Any] = {"tools": asked.tools, "where": asked.where}
+            near = self._search.similar_in(asked.scenarios, asked.vector, NAMED, asked.reader or 0, **about)
             candidates = np.fromiter(dict.fromkeys([*candidates.tolist(), *near]), np.int64)
         if not len(candidates):
             return []
@@ -238,9 +240,7 @@ class DatabaseRecall:
             return Similarity(asked.vector, nearest, None if way == "vectors" else question)
         mine = drawn(np.arange(len(found.own[0])), BACKGROUND)
         cosines = np.concatenate([products(prepared.background, asked.vector), found.own[1][mine]])
-        # With a filter, there are no more than were found, if these are fewer than were asked for.
-        all_found = bool(asked.where) and len(found.shared[0]) < max(self._settings.candidates, asked.k)
-        count = len(found.shared[0]) + len(found.own[0]) if all_found else question.count
+        count = question.count if found.fitting is None else found.fitting
         return Similarity(asked.vector, nearest, question, cosines, count, weight_of_vectors(self._embedder))
 
 

@@ -31,7 +31,7 @@ from .in_database import DatabaseRecall
 from .ranking import Asked, Ranked
 
 EVERY_ANSWER = "every answer"
-"""The fact that is stated by how a user wants to be answered. Unlike others, one may have several of these."""
+"""How the fact ends that is stated by how a user wants to be answered. Unlike others, one may have several of these."""
 COMPARED = 20  # maximum number of hits that are compared with each other
 LONGEST_STATEMENT = 200
 """Maximum number of characters of what is compared by its words. A longer text says more than one thing."""
@@ -43,7 +43,8 @@ NEITHER = (0.0, 1.0)
 """The sum and the number of a skill's ratings before the first: as if it had been neither liked nor disliked once."""
 CASES = "cases"
 """Name of the node that says that there are cases. Unlike a saved state, it stays when somebody is forgotten."""
-NO_CASES: Mapping[str, Any] = {"case": {"$exists": False}}
+NO_CASES: Mapping[str, Any] = {"case.answer": {"$exists": False}}
+ALIKE = 20  # number of similar skills among which the first is looked for that isn't a case
 NOBODY = 0  # the number of a user who isn't in the store yet. No node has it
 
 
@@ -163,6 +164,11 @@ class Recaller:
         self._has_cases = self._has_cases or self.rows.find("case", CASES) is not None
         return where if asks or not self._has_cases else {**where, **NO_CASES}
 
+    def no_cases(self, numbers: Sequence[int]) -> list[int]:
+        """Return those of these skills that aren't cases."""
+        about = self.rows.metadata(numbers)
+        return [one for one in numbers if fits(about.get(one, {}), NO_CASES)]
+
     def _with_newer(self, hits: list[Hit], reader: int | None, where: Mapping[str, Any]) -> list[Hit]:
         """Return hits with what is newer than one of them about the same thing, just before it."""
         shown, whole = {hit.skill.id for hit in hits}, list[Hit]()
@@ -250,6 +256,11 @@ class Recaller:
             with contextlib.suppress(StoreRefusedError, StorageError):
                 self.catch_up()
                 self._by.save()
+
+
+def every_answer(user: int) -> str:
+    """Return the fact that is stated by how a user wants to be answered. A name in it could outlive its user."""
+    return f"{user}: {EVERY_ANSWER}"
 
 
 def record_of(embedder: Embedder) -> EmbedderRecord:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,12 @@ common ones."""
 SCANNED = 100  # entries of the index of vectors that a search looks at, at least. pgvector's `hnsw.ef_search`
 HALVES = 4_000  # maximum number of dimensions of pgvector's index. Longer vectors are compared one by one
 LONGEST_TERM = 500  # maximum number of characters of a stored word; PostgreSQL refuses words of 2 KB
-METADATA = "nullif(metadata, '')::jsonb"
+UNSTORABLE = r"(\\\\)|\\u(0000|[dD][89a-fA-F][0-9a-fA-F][0-9a-fA-F])"
+"""NULs and halves of characters in JSON, which a `jsonb` refuses, and escaped backslashes, to keep these."""
+METADATA = (
+    r"(CASE WHEN strpos(metadata, '\u') = 0 THEN nullif(metadata, '') "
+    rf"ELSE regexp_replace(metadata, '{UNSTORABLE}', '\1', 'g') END)::jsonb"
+)
 INDEXES = {
     ("live", "words"): "USING gin (words) WITH (fastupdate = off) WHERE tenant = {tenant} AND shared = 1",
     # With all that is asked of a hundred skills of each scenario: their rows are long, because of the vectors.
@@ -77,6 +83,9 @@ class PostgresSearch:
         (fits, *given), few = self._fitting(where) if where else (("",), False)
         reader = question.reader
         asked: dict[str, Query] = {}
+        if few:
+            seen = f"tenant = {self._tenant} AND (shared = 1 OR owner = {int(reader or 0)})"
+            asked["fitting"] = f"SELECT count(*) FROM live WHERE {seen} {fits}", *given
         if reader is not None:
             asked["person"] = self._person(reader)
         if vector is not None:
@@ -91,9 +100,10 @@ class PostgresSearch:
                 asked["own"] = self._by_distance(own, "", vector, reader, *given)
         queries = "unnest(?::text[], ?::tsquery[]) AS t (term, query)"
         if question.seldom:
-            each = f"SELECT number FROM live WHERE {self._shared} {fits} AND words @@ t.query LIMIT {WITH_SELDOM_WORD}"
+            each = f"SELECT number FROM live WHERE {self._shared} {{}} AND words @@ t.query LIMIT {WITH_SELDOM_WORD}"
+            every = f"(SELECT count(*) FROM ({each.format('')}) n)"  # a word is as rare as it is without the filter
             terms = question.seldom, [_quoted([term]) for term in question.seldom]
-            asked["holders"] = f"SELECT t.term, array(({each})) FROM {queries}", *given, *terms
+            asked["holders"] = f"SELECT t.term, array(({each.format(fits)})), {every} FROM {queries}", *given, *terms
         if question.together:
             there = f"live WHERE {self._shared} {fits}"
             if question.among is not None and not where:
@@ -102,11 +112,12 @@ class PostgresSearch:
             sql = f"SELECT number FROM {there} AND words @@ ?::tsquery LIMIT {WITH_COMMON_WORDS}"
             asked["together"] = sql, *given, _quoted(question.together)
         if reader is not None and question.asked:
-            theirs = f"l.tenant = {self._tenant} AND l.shared = 0 AND l.owner = ? {fits}"
+            theirs = f"l.tenant = {self._tenant} AND l.shared = 0 AND l.owner = ?"
             having = f"live l JOIN {queries} ON l.words @@ t.query WHERE {theirs}"
             terms = list(question.asked), [_quoted([term]) for term in question.asked]
-            sql = f"SELECT t.term, array_agg(l.number) FROM {having} GROUP BY t.term"
-            asked["own holders"] = sql, *terms, reader, *given
+            fitting = f"coalesce(array_agg(number) FILTER (WHERE true {fits}), '{{}}')"
+            sql = f"SELECT t.term, {fitting}, count(*) FROM {having} GROUP BY t.term"
+            asked["own holders"] = sql, *given, *terms, reader
             asked["own corpus"] = f"{_COUNTED} WHERE {self._private} AND owner = ?", reader
         answers = self._ask(*asked.values()) if asked else []
         found = dict(zip(asked, answers, strict=True))
@@ -116,10 +127,11 @@ class PostgresSearch:
             described,
             _measured(found.get("shared", ())),
             _measured(found.get("own", ())),
-            dict(found.get("holders", ())),
+            {term: (numbers, count) for term, numbers, count in found.get("holders", ())},
             [number for (number,) in found.get("together", ())],
-            dict(found.get("own holders", ())),
+            {term: (numbers, count) for term, numbers, count in found.get("own holders", ())},
             Corpus(*map(int, found["own corpus"][0])) if "own corpus" in found else Corpus(),
+            found["fitting"][0][0] if few else None,
         )
 
     def connected(
@@ -138,17 +150,34 @@ class PostgresSearch:
         near, *rest = self._ask(*asked)
         return [one for (one,) in near], [one for rows in rest for (one,) in rows]
 
-    def similar_in(self, scenarios: Sequence[int], query: Float32Array, k: int, reader: int | None) -> list[int]:
-        """Return the skills of these scenarios with the most similar vectors: visible ones, or anyone's private ones.
-        Without scenarios, all skills are looked at."""
+    def similar_in(
+        self,
+        scenarios: Sequence[int],
+        query: Float32Array | None,
+        k: int,
+        reader: int | None,
+        *,
+        tools: Sequence[int] = (),
+        where: Mapping[str, Any] | None = None,
+    ) -> list[int]:
+        """Return the skills of these scenarios and tools with the most similar vectors, or the first ones: visible
+        ones, or anyone's private ones, that fit a filter. Without scenarios and tools, all skills are looked at."""
         seen = "shared = 0" if reader is None else f"(shared = 1 OR owner = {int(reader)})"
         valid = f"tenant = {self._tenant} AND valid_to IS NULL"
-        applying = f"SELECT source FROM edge WHERE {valid} AND kind = 'APPLIES_TO' AND target = ANY(?::bigint[])"
-        triggered = f"SELECT target FROM edge WHERE {valid} AND kind = 'TRIGGERS' AND source = ANY(?::bigint[])"
-        about = f"AND number IN ({applying} UNION {triggered})" if scenarios else ""
-        values = [array_as_sent(scenarios)] * 2 if scenarios else []
-        nearest = self._by_distance(f"tenant = {self._tenant} AND {seen} {about}", f"LIMIT {int(k)}", query, *values)
-        return [number for number, _ in self._rows(*nearest)]
+        ends = {
+            "SELECT source FROM edge WHERE {} AND kind = 'APPLIES_TO' AND target": scenarios,
+            "SELECT target FROM edge WHERE {} AND kind = 'TRIGGERS' AND source": scenarios,
+            "SELECT source FROM edge WHERE {} AND kind = 'REQUIRES' AND target": tools,
+        }
+        named = {f"{sql.format(valid)} = ANY(?::bigint[])": array_as_sent(some) for sql, some in ends.items() if some}
+        about = f"AND number IN ({' UNION '.join(named)})" if named else ""
+        (fits, *given), _ = self._fitting(where) if where else (("",), False)
+        condition, limit = f"tenant = {self._tenant} AND {seen} {about} {fits}", f"LIMIT {int(k)}"
+        values = [*named.values(), *given]
+        asked: Query = f"SELECT number FROM live WHERE {condition} ORDER BY number {limit}", *values
+        if query is not None:
+            asked = self._by_distance(condition, limit, query, *values)
+        return [number for number, *_ in self._rows(*asked)]
 
     def person(self, user: int) -> tuple[Float32Array | None, bool]:
         """Return the vector of a user's profile, or the mean of their skills, or None, and whether it is a profile."""
@@ -305,6 +334,7 @@ def _compared(operator: str, value: Any) -> Query:
 def _as_json(value: Any) -> str | None:
     """Return a value as JSON, or None if it isn't one, so that nothing is equal to it."""
     try:
-        return json.dumps(value, allow_nan=False)
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False)
     except (TypeError, ValueError):
         return None
+    return re.sub(UNSTORABLE, r"\1", text.encode(errors="ignore").decode())

@@ -253,6 +253,7 @@ Writing = Insert | Update | Delete
 # never looked at, and neither is what a filter leaves out.
 
 Nearest = tuple[Integers, Floats]  # skills with their similarities, the most similar first
+Holders = tuple[list[int], int]  # the skills with a word that fit the filter, and how many have it in all
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,10 +272,11 @@ class Proposals:
     described: bool  # whether it is a profile's
     shared: Nearest
     own: Nearest  # all private skills of the reader
-    holders: Mapping[str, list[int]]
+    holders: Mapping[str, Holders]
     together: Sequence[int]
-    own_holders: Mapping[str, list[int]]
+    own_holders: Mapping[str, Holders]
     own_corpus: Corpus  # the texts of all private skills of the reader
+    fitting: int | None  # how many that the reader may see fit the filter, if they are few enough to be counted
 
 
 @dataclass(frozen=True, slots=True)
