@@ -61,10 +61,17 @@ def read_tasks(file: str, split: str, *, held_out: bool = False) -> Sequence[Row
         ) from None
 
 
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8-sig")
+    except UnicodeDecodeError:
+        raise SettingsError(f"environment.tasks: {path} is not UTF-8 text", fix="save the file as UTF-8") from None
+
+
 @lru_cache(maxsize=8)
 def _parsed(path: Path, changed: int) -> Sequence[Row]:
     rows: list[Row] = []
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1):
+    for number, line in enumerate(_text(path).splitlines(), start=1):
         if not line.strip():
             continue
         try:
