@@ -206,11 +206,9 @@ class Deadline:
 
     __slots__ = ("_seconds", "_timeout", "over")
 
-    over: bool
-    """Whether nobody waits any more. A thread of the component may then still send pieces."""
-
     def __init__(self, seconds: float) -> None:
-        self._seconds, self.over = seconds, False
+        self._seconds = seconds
+        self.over = False  # then nobody waits any more, but a thread of the component may still send pieces
         self._timeout: asyncio.Timeout | None = None
 
     @property
