@@ -13,7 +13,7 @@ from agentfw.boundary import gate
 from agentfw.boundary.metadata import EntryPoint
 from agentfw.boundary.output import hand_over_stdout
 from agentfw.errors import AgentfwError, DuplicateComponentError, PluginError, UnknownNameError, in_words, is_failure
-from agentfw.printing.out import Out, shown_path
+from agentfw.printing.out import Out
 
 if TYPE_CHECKING:
     from agentfw.host import Host
@@ -155,13 +155,6 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError
     """The error for a name that is no command. It says what to install where a plugin knows who has it."""
     offer = Given().host(tell=False).installable(name, command=kind == "command")
     return UnknownNameError(kind, name, known, offered_by=offer)
-
-
-def name_of(folder: RunFolder) -> str:
-    """How to refer to a run on the command line: by its name where that finds it, else by its path."""
-    from agentfw.host import runs_directory
-
-    return folder.id if folder.path.parent.resolve() == runs_directory(None).resolve() else shown_path(folder.path)
 
 
 def figure_row(folder: RunFolder, name: str, figure: Mapping[str, Any]) -> list[str]:

@@ -19,7 +19,7 @@ from agentfw.runs.records.figure_table import in_order
 from agentfw.runs.records.folder import RunFolder
 from agentfw.runs.records.summary import Summary, beside, by_round, change, columns, leading, means
 from agentfw.runs.results.run_report import training_notes, what_each_did
-from agentfw_cli.common import figure_row, name_of, usage_words
+from agentfw_cli.common import figure_row, usage_words
 
 _ENOUGH = 8  # least number of episodes or rounds whose quarters are told: fewer would be noise
 _BARS = 5  # number of evaluations that are drawn as bars, the first and the last among them
@@ -130,7 +130,7 @@ def _figures(run: RunInfo, summary: Summary, out: Out) -> None:
 
 def _next(run: RunInfo, summary: Summary, episodes: Sequence[Mapping[str, Any]], out: Out) -> None:
     """Commands that are likely to be wanted now, one a line, each of which works as it is printed."""
-    where = "" if name_of(run.folder) == run.id else f" --runs {shlex.quote(str(run.folder.path.parent))}"
+    where = "" if run.folder.called == run.id else f" --runs {shlex.quote(str(run.folder.path.parent))}"
     end, environment = run.id.rpartition("-")[2], run.spec.environment.name
     commands = []
     if summary.adapter and any((run.folder.path / summary.adapter).glob("*.safetensors")):
@@ -141,7 +141,7 @@ def _next(run: RunInfo, summary: Summary, episodes: Sequence[Mapping[str, Any]],
         # An interface decides what reaches an agent that is at work. Between rounds nothing happens.
         other = "event_driven" if run.spec.interface == "step_loop" else "step_loop"
         commands.append(f"agentfw run {environment} --interface {other}{where} && agentfw compare {end} last{where}")
-    look = f"view {shlex.quote(name_of(run.folder))}" if find_spec("starlette") else f"runs show last{where}"
+    look = f"view {run.folder.called}" if find_spec("starlette") else f"runs show last{where}"
     commands.append(f"agentfw {look}")
     for number, command in enumerate(commands):
         out.note(f"{'next: ' if number == 0 else '      '}{command}")

@@ -13,7 +13,7 @@ import click
 
 from agentfw.errors import AgentfwError, SettingsError, StorageError, UsageError
 from agentfw.printing.out import Out
-from agentfw_cli.common import Given, name_of, note_problems, several_option, shared_options
+from agentfw_cli.common import Given, note_problems, several_option, shared_options
 
 if TYPE_CHECKING:
     from agentfw.host import Host
@@ -225,7 +225,7 @@ def execute(run: Run, host: Host, out: Out, *, samples: bool = False) -> None:
             files = write_report(run.folder)
     except StorageError as error:  # the run itself is done: its result is printed first
         failed = error
-        failed.fix += f"; then: agentfw report {name_of(run.folder)}"
+        failed.fix += f"; then: agentfw report {run.folder.called}"
     if out.json:
         out.data({**summary.to_record(), "folder": str(run.folder.path), "files": [str(file) for file in files]})
     else:
@@ -258,7 +258,7 @@ def play(run: Run, out: Out, *, samples: bool = False) -> Summary:
 def _say_how_to_resume(run: Run, error: AgentfwError) -> None:
     if not isinstance(error, UsageError):  # a wrong setting stays wrong
         change = f" --set {error.change}" if error.change else ""
-        error.fix = f"{error.fix}; then resume: agentfw runs resume {name_of(run.folder)}{change}".removeprefix("; ")
+        error.fix = f"{error.fix}; then resume: agentfw runs resume {run.folder.called}{change}".removeprefix("; ")
 
 
 def _tell_interrupted(run: Run, interrupted: Interrupted, out: Out) -> None:
@@ -268,6 +268,6 @@ def _tell_interrupted(run: Run, interrupted: Interrupted, out: Out) -> None:
         done = ""
     out.error(
         f"every episode that was finished is kept{done}",
-        f"resume with: agentfw runs resume {name_of(run.folder)}",
+        f"resume with: agentfw runs resume {run.folder.called}",
         label=interrupted.label,
     )

@@ -14,7 +14,7 @@ import click
 
 from agentfw.errors import RunFolderError, UsageError
 from agentfw.printing.out import Out, counted
-from agentfw_cli.common import Given, name_of, several_option, shared_options, usage_words
+from agentfw_cli.common import Given, several_option, shared_options, usage_words
 from agentfw_cli.run import execute, samples_option
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def show(given: Given, run: str, episode: str | None) -> None:
         out.note(f"... and {len(bad) - _SHOWN} more episodes; metrics.jsonl has them all")
     adapter = State.known(folder.path).adapter
     if adapter and any((folder.path / adapter).glob("*.safetensors")):
-        out.note(f"serve what was learned: agentfw serve --policy {name_of(folder)}")
+        out.note(f"serve what was learned: agentfw serve --policy {folder.called}")
     for line in damaged:
         out.warning(f"damaged: {line}")
     if row["state"] == "interrupted":

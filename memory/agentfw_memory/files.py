@@ -79,8 +79,9 @@ def open_sqlite(
         waited_for(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchall())
     except sqlite3.DatabaseError as error:
         connection.close()
-        if _code(error) == sqlite3.SQLITE_CORRUPT:
-            raise _damaged(path, error) from error
+        of_disk = _code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+        if of_disk and (failed := disk_error(path, error)):
+            raise failed from error
         raise StoreRefusedError(f"{path} is not a file of {what}: {error}", fix="choose another path") from None
     except BaseException:
         connection.close()

@@ -50,6 +50,8 @@ def read_tasks(file: str, split: str, *, held_out: bool = False) -> Sequence[Row
         if not held_out or "{split}" in file or len(rows) < len(SHARES):
             return rows
         return [row for number, row in enumerate(rows) if SHARES[number % len(SHARES)] == split]
+    except UnicodeDecodeError:
+        raise SettingsError(f"environment.tasks: {path} is not UTF-8 text", fix="save the file as UTF-8") from None
     except OSError as error:
         fix = "set it to a file with one task per line"
         there = [other for other in ("validation", "test", "train") if Path(file.replace("{split}", other)).is_file()]
@@ -64,8 +66,8 @@ def read_tasks(file: str, split: str, *, held_out: bool = False) -> Sequence[Row
 @lru_cache(maxsize=8)
 def _parsed(path: Path, changed: int) -> Sequence[Row]:
     rows: list[Row] = []
-    # Of bytes, because in a text more than a line break ends a line.
-    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+    # `splitlines` would also end a line at the separators of Unicode, which JSON leaves in a text.
+    for number, line in enumerate(path.read_text("utf-8-sig").split("\n"), start=1):
         if not line.strip():
             continue
         try:

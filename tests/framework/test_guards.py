@@ -133,6 +133,35 @@ def test_a_policy_that_hangs_in_the_middle_of_an_answer_is_out_of_time(host: Hos
     assert told == ["4"]
 
 
+def test_what_a_thread_still_says_after_its_answer_was_cancelled_is_dropped(host: Host) -> None:
+    class Late(Policy):
+        async def stream(self, request: Request, tell: Callable[[str], object]) -> Generation:
+            tell("4")
+            loop = asyncio.get_running_loop()
+            try:
+                await asyncio.sleep(60)
+            finally:
+                loop.call_soon_threadsafe(tell, "2")
+            return Generation("42")
+
+    told: list[str] = []
+    wrong: list[object] = []
+    guarded = GuardedPolicy(Late(), host.guard("policy", "strict", 60.0))
+
+    async def hung_up() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, what: wrong.append(what["message"]))
+        task = asyncio.create_task(guarded.stream(Request([]), told.append))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.wait([task])
+        await asyncio.sleep(0.01)
+
+    asyncio.run(hung_up())
+
+    assert told == ["4"]
+    assert wrong == []
+
+
 def test_what_an_environment_says_of_itself_can_be_written(guard: Guard) -> None:
     class Torn(Environment):
         def describe(self, tasks: Sequence[Task]) -> str:

@@ -177,6 +177,8 @@ class _Telling:
         self._tell, self._deadline, self._pieces = tell, passage.deadline, Pieces()
 
     def __call__(self, text: str) -> None:
+        if self._deadline.over:
+            return
         self._deadline.extend()
         if text := self._pieces.feed(text):
             self._tell(text)

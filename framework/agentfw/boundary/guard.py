@@ -204,10 +204,11 @@ def listed(found: Iterable[Item], kind: type[Item], guard: Guard, *, limit: int 
 class Deadline:
     """Limits the time that is waited for one answer. It begins again with each piece that arrives."""
 
-    __slots__ = ("_seconds", "_timeout")
+    __slots__ = ("_seconds", "_timeout", "over")
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
+        self.over = False  # then nobody waits any more, but a thread of the component may still send pieces
         self._timeout: asyncio.Timeout | None = None
 
     @property
@@ -221,8 +222,11 @@ class Deadline:
 
     async def wait(self, begun: Coroutine[Any, Any, Found], awaited: object) -> Found:
         """The answer of a coroutine that has begun and awaits something. Raises TimeoutError after the deadline."""
-        async with asyncio.timeout(self._seconds) as self._timeout:
-            return await _rest(begun, awaited)
+        try:
+            async with asyncio.timeout(self._seconds) as self._timeout:
+                return await _rest(begun, awaited)
+        finally:
+            self.over = True
 
 
 @coroutine

@@ -128,7 +128,7 @@ def read_project(path: Path, *, shipped_by: str = "") -> ProjectFile:
     import tomllib
 
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except tomllib.TOMLDecodeError as error:
         # The message ends with the place: "... (at line 3, column 5)".
         raise SettingsError(f"{path} isn't valid TOML: {error}", fix="fix that line") from error

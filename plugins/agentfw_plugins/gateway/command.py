@@ -6,6 +6,7 @@ For --help, this module and those of its subcommands are imported, so each comma
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import secrets
 import signal
@@ -374,9 +375,10 @@ def _number(value: str | None) -> str | float | None:
     if value in ("true", "false"):
         return value == "true"
     try:
-        return value if value is None else float(value)
+        number = value if value is None else float(value)
     except ValueError:
         return value
+    return number if number is None or math.isfinite(number) else value  # JSON has no nan
 
 
 def _posted(url: str, body: dict[str, Any], key: str) -> dict[str, Any]:

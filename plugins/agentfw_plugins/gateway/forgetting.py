@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +100,7 @@ def forget(user: str, run: str | None, shared: str, spec: Path | None, yes: bool
     kept = ", ".join(f"{count} {name}" for name, count in told.memories.items() if count) or "nothing"
     show(
         out,
-        asdict(told),
+        vars(told),
         f"{counted(told.sessions, 'session')} deleted; of the memories: {kept}",
         f"versions withdrawn and deleted: {', '.join(told.withdrawn) or 'none'}",
         *(f"left: {each}" for each in told.left),

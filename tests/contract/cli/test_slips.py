@@ -24,6 +24,8 @@ SLIPS = {
     "run --reward utility=heavy": '"heavy" is not a weight',
     "runs resume last": 'no run is called "last"',
     "plugins show inbocks": 'no component is called "inbocks"; did you mean "inbox"?',
+    "run inbox --set environment.rate=nan": "environment.rate: must be ",
+    "run inbox --set environment.rate=inf": "environment.rate: must be ",
     "plugins new agentfw-tea --kind memry": 'no kind is called "memry"; did you mean "memory"?',
     "plugins check nothing": 'no component, plugin or distribution is called "nothing"',
     "run --plugin agentfw-nothing": "agentfw-nothing",
@@ -65,6 +67,11 @@ SITUATIONS: list[tuple[dict[str, str], dict[str, str], str, str]] = [
     ({"tasks.jsonl": TASK * 3}, {}, LEARNS, "write 5 more, or make an update smaller: --set tasks=3"),
     ({"tasks.jsonl": "\n"}, {}, LEARNS, "tasks.jsonl has no tasks"),
     ({"tasks.jsonl": "{prompt: 1}\n"}, {}, LEARNS, "line 1, is no JSON object"),
+    ({"tasks.jsonl": f"\ufeff{TASK}" * 3}, {}, LEARNS, "line 2, is no JSON object"),
+    ({"tasks.jsonl": f"\ufeff{TASK}{TASK * 2}"}, {}, LEARNS, "write 5 more"),
+    ({"tasks.jsonl": "\udcff"}, {}, LEARNS, "is not UTF-8 text"),
+    ({"tasks.jsonl/one": TASK}, {}, LEARNS, "there is no file tasks.jsonl\n"),
+    ({"inbox.toml": '\ufeffenvironment = "inbox"'}, {}, "run --spec inbox.toml", "policy: is required"),
     ({"tasks.jsonl": f"[{TASK.strip()}]\n"}, {}, LEARNS, "write one task per line"),
     ({"rewards.py": REWARD}, {}, "run inbox --reward rewards:correct", "named with it: rewards.py:correct"),
     ({"rewards.py": REWARD}, {}, "run inbox --reward rewards.py:corect", 'did you mean "correct"?'),
@@ -102,7 +109,7 @@ def test_what_is_wrong_around_a_command_is_told(
 ) -> None:
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text, "utf-8")
+        (tmp_path / name).write_bytes(text.encode("utf-8", "surrogateescape"))
     for name in (*PROVIDER, "OPENAI_API_KEY", "AGENTFW_KEY"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():

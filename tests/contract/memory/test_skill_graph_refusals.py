@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -224,3 +225,13 @@ def test_a_damaged_file_is_told_with_what_to_do(tmp_path: Path) -> None:
     ):
         graph.recall("way", user="ana")
     assert "restore a backup" in told.value.fix
+
+
+def test_a_disk_without_space_for_a_new_store_is_told(tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        with pytest.raises(StorageError, match="the disk failed"):
+            SkillGraph.open(tmp_path / "full.db", tenant="team", embedder="hash")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -165,17 +165,18 @@ def test_a_file_that_may_not_grow_stops_the_run(agentfw: Agentfw, tmp_path: Path
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, before[1]))
     try:
-        stopped = agentfw("run", *words, "--runs", str(tmp_path / "runs"))
+        stopped = agentfw("run", *words, "--runs", str(tmp_path / "elsewhere"))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    (folder,) = (tmp_path / "runs").iterdir()
+    (folder,) = (tmp_path / "elsewhere").iterdir()
 
     assert re.search(r"error: can't write to .*episodes\.jsonl: File too large\n", stopped.told(1))
     assert stopped.out == ""
     assert re.search(rf"then resume: agentfw runs resume \S*{folder.name}", stopped.err)
     assert 0 < len(lines(folder)[0]) < 12
 
-    assert agentfw("runs", "resume", str(folder)).code == 0
+    (told,) = re.findall("agentfw (runs resume .*)", agentfw("runs", "list", "--runs", str(folder.parent)).err)
+    assert agentfw(*told.split()).code == 0
     assert lines(folder) == lines(next((tmp_path / "undisturbed").iterdir()))
 
 

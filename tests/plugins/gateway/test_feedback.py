@@ -87,7 +87,9 @@ def test_a_metric_is_given_on_the_command_line(gateway: Served, agentfw: Agentfw
 
     agentfw("feedback", "by-command", "false", "--metric", "solved", "--url", gateway.url)
     agentfw("feedback", "by-command", "4.5", "--metric", "stars", "--turn", "-1", "--url", gateway.url)
+    refused = agentfw("feedback", "by-command", "nan", "--metric", "stars", "--url", gateway.url)
 
+    assert "the gateway refused: value must be" in refused.err
     episode = gateway.episode("by-command")
     found = [(one.data["metric"], one.data["value"]) for one in episode.events if one.name == "feedback"]
     assert found == [("solved", False), ("stars", 4.5)]

@@ -208,3 +208,12 @@ def test_options_that_cant_be_meant_are_refused(filled: Memory, tmp_path: Path) 
         answer = filled(*words)
         assert (answer.code, answer.out) == (2, "")
         assert message in " ".join(answer.err.split())
+
+
+@pytest.mark.parametrize("folder", [".", "taken"])
+def test_an_export_needs_the_path_of_a_file(filled: Memory, tmp_path: Path, folder: str) -> None:
+    (tmp_path / "taken").mkdir()
+
+    answer = filled("export", str(tmp_path / folder) if folder != "." else folder)
+
+    assert (answer.code, "Is a directory" in answer.err) == (2, True)

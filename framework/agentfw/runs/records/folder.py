@@ -28,6 +28,7 @@ import os
 import platform
 import re
 import secrets
+import shlex
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -39,7 +40,9 @@ from typing import Any, Self
 from ...boundary.secrets import strike
 from ...episode import Episode
 from ...errors import RunFolderError, RunInUseError, StorageError, UnknownNameError, UsageError, storing
+from ...host.project import runs_directory
 from ...host.trust import allow_spec, of_run
+from ...printing.out import shown_path
 from .journal import Journal, read_journal, sealed, unsealed, write_whole
 from .package import changed_parts
 from .play_records import Records, State, damage, journals_of, reasons, rewind
@@ -104,7 +107,13 @@ class RunFolder:
     @property
     def resume_command(self) -> str:
         """What to type to go on with it."""
-        return f"agentfw serve --resume {self.id}" if self.is_live else f"agentfw runs resume {self.id}"
+        return f"agentfw serve --resume {self.called}" if self.is_live else f"agentfw runs resume {self.called}"
+
+    @property
+    def called(self) -> str:
+        """How to refer to it on the command line: by its name where that finds it, else by its path."""
+        is_found = self.path.parent.resolve() == runs_directory(None).resolve()
+        return self.id if is_found else shlex.quote(shown_path(self.path))
 
     def without_episodes(self) -> UsageError:
         """The refusal of what needs an episode, while there is none."""

@@ -145,7 +145,7 @@ class SpecValues(dict[str, Any]):
         steps = [(source, dict(_flat(values))) for source, values in self.steps]
         origins = {}
         for key, value in _flat(self):
-            same = takewhile(lambda step: key in step[1] and step[1][key] == value, reversed(steps))  # noqa: B023
+            same = takewhile(lambda step: key in step[1] and step[1][key] in (value,), reversed(steps))  # noqa: B023
             origins[key] = value, [source for source, _ in same][-1]
         return origins
 
@@ -389,7 +389,7 @@ def with_settings(choice: dict[str, Any], **settings: object) -> dict[str, Any]:
 
 def _with_tasks(file: str, values: SpecValues) -> SpecValues:
     if "{split}" not in file and not Path(file).is_file():  # before a model is downloaded
-        guess = nearest(Path(file).name, [each.name for each in Path(file).parent.glob(f"*{_TASKS}")])
+        guess = nearest(Path(file).name, [each.name for each in Path(file).parent.glob(f"*{_TASKS}") if each.is_file()])
         raise UsageError(
             f"there is no file {file}" + (f'; did you mean "{guess}"?' if guess else ""),
             fix='write one JSON object a line into it, such as {"prompt": "What is 2 + 3?", "answer": "5"}',

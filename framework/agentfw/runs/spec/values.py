@@ -45,7 +45,7 @@ def read_spec(path: Path, *, check: bool = True) -> dict[str, Any]:
             content = file.read(_LARGEST_FILE + 1)
         if len(content) > _LARGEST_FILE:
             raise UsageError(f"{shown} has more than {_LARGEST_FILE:,} bytes, so it is no spec", fix="pass a spec file")
-        values = relative_to(path.parent, written_values(tomllib.loads(content.decode("utf-8"))))
+        values = relative_to(path.parent, written_values(tomllib.loads(content.decode("utf-8-sig"))))
     except FileNotFoundError:
         raise UsageError(f"there is no spec file {shown}", fix=_FORMAT) from None
     except (OSError, UnicodeDecodeError) as error:

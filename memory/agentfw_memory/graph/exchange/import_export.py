@@ -44,7 +44,7 @@ _MALFORMED: tuple[type[Exception], ...] = (KeyError, ValueError, TypeError, Attr
 
 def export_jsonl(rows: GraphRows, path: str | Path) -> int:
     """Write every row to a file and return the number of rows. The file is complete or absent, never partial."""
-    target, count = Path(path), 0
+    target, count = Path(path).absolute(), 0  # "." has no name
     partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
     make_private(partial)
     try:

@@ -38,7 +38,7 @@ class Durations(Settings):
     turning_back: float = Field(0.1, ge=0, description="Returning from the mails to the document.")
 
 
-class InboxSettings(Settings):
+class InboxSettings(Settings, allow_inf_nan=False):
     horizon: float = Field(90.0, gt=0, description="Length of an episode.")
     rate: float = Field(0.2, ge=0, description="Mean number of mails per unit of time.")
     high: float = Field(0.4, ge=0, le=1, description="Share of mails of high urgency.")
