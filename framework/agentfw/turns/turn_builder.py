@@ -46,8 +46,8 @@ class TurnBuilder:
     def __init__(self, tools: Sequence[Tool] = (), memories: Sequence[Memory] = (), recall: int = 5) -> None:
         self.memories = memories
         self.task: Task | None = None
-        self._joining = asyncio.Lock()
         """The episode, once the memories know of it."""
+        self._joining = asyncio.Lock()
         self.tools: Mapping[str, Tool] = {tool.action.name: tool for tool in tools}
         """The tools, by name. Those of the memories are among them once the episode has begun."""
         self._given, self._limit = tools, recall

@@ -32,16 +32,7 @@ from ..records.folder import RunFolder, find_run, list_runs
 from ..records.play_records import State, read_state, require_whole
 from .resolution import masked_keys
 from .run_spec import COMPONENTS, OF_RUNS, OF_TRAININGS, SINGULAR, RunSpec
-from .values import (
-    apply_assignments,
-    from_json,
-    label_of,
-    listed,
-    merged,
-    read_spec,
-    relative_to,
-    written_values,
-)
+from .values import apply_assignments, from_json, label_of, listed, merged, read_spec, relative_to, written_values
 
 
 def policy_of_run(host: Host, name: str, runs: Path) -> str | dict[str, Any]:
