@@ -248,12 +248,11 @@ class Decisions:
 
     async def before_tool(self, episode: Episode, call: Call, note: Note) -> tuple[bool, str] | None:
         """As `before_call`, of a tool that a program asks for. A person's yes to a call of the model is good once."""
-        told = [one.data for one in episode.events if one.kind == "hook" and one.data.get("call") == call.id]
-        made = [one for one in episode.events if one.name == "called" and one.data.get("id") == call.id]
-        allowed = sum(one["did"] == _YES for one in told) if any(call in turn.calls for turn in episode.turns) else 0
-        decided = None
-        if self.before_call is not None and allowed <= len(made):
-            decided = await self.before_call(episode.task, call, note)
+        events = [one for one in episode.events if call.id in (one.data.get("call"), one.data.get("id"))]
+        left = sum(one.data.get("did") == _YES for one in events) - sum(one.name == "called" for one in events)
+        is_allowed = left > 0 and any(call in turn.calls for turn in episode.turns)
+        asks = None if is_allowed else self.before_call
+        decided = await asks(episode.task, call, note) if asks is not None else None
         if decided is None:
             note("session", "called", {"id": call.id, "name": call.name, "arguments": dict(call.arguments)})
         return decided

@@ -17,11 +17,10 @@ compared with `control`, at the level divided by their number; with `per_team`, 
 from __future__ import annotations
 
 import json
-import logging
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -37,8 +36,6 @@ from agentfw.runs import make_folder, read_sessions, write_whole
 
 from ..command_options import gateway_options, json_option, runs_option, show
 from ..rewards.measured import Metric, is_feedback
-
-logger = logging.getLogger(__name__)
 
 CONTROL, FILE, LEVEL = "control", "variants.json", 0.05
 NOTE = "variant"
@@ -280,12 +277,9 @@ def _compared(file: VariantFile) -> Comparison:
 def sessions_below(runs: Path, since: float) -> Iterator[Episode]:
     """The sessions of all runs of a folder that went on since then."""
     for turns in sorted(runs.glob("*/turns.jsonl")):
-        try:
-            found = read_sessions(turns.parent) if turns.stat().st_mtime >= since else []
-        except (RunFolderError, FileNotFoundError) as error:  # it is damaged or deleted; the others are compared
-            logger.warning("%s is left out of the comparison: %s", turns.parent, error)
-            continue
-        yield from found
+        with suppress(RunFolderError, FileNotFoundError):  # it is damaged or deleted; the others are compared
+            if turns.stat().st_mtime >= since:
+                yield from read_sessions(turns.parent)
 
 
 def _rated_in(shared: str, since: float) -> Iterator[Episode]:

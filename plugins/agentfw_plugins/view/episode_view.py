@@ -265,7 +265,10 @@ class EpisodeView:
 def read_episode(raw: bytes) -> Episode:
     """An episode of one line, or of several of which each has what is new. The first may be `whole`."""
     records = [json.loads(line) for line in raw.splitlines()]
-    parts = [Episode.from_record({key: one[key] for key in one if key != "whole"}) for one in records]
+    for one in records:
+        if isinstance(one, dict):
+            one.pop("whole", None)
+    parts = [*map(Episode.from_record, records)]
     if not parts:
         raise ValueError("there is no record of it")
     return reduce(extended, parts)

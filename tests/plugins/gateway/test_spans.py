@@ -131,7 +131,7 @@ def test_spans_stay_with_the_key_and_the_address_that_they_came_by(tmp_path: Pat
 
 def test_masked_is_also_what_spans_have_and_what_nobody_could_answer(tmp_path: Path) -> None:
     said = "my card is 4111 1111 1111 1111"
-    span = {"traceId": "a" * 32, "spanId": "1" * 16, "name": said}
+    span: dict[str, Any] = {"traceId": "a" * 32, "spanId": "1" * 16, "name": said}
     span |= {"attributes": [{"key": "gen_ai.prompt", "value": {"stringValue": said}}]}
     options: dict[str, Any] = {"hooks": ["redact"], "assignments": ("policy.retries=0",)}
     with passing(tmp_path / "runs", refusal(500, "broken"), **options) as gateway:

@@ -151,12 +151,12 @@ def test_a_gateway_asks_before_it_passes_a_call_on_and_nobody_but_its_user(tmp_p
 
         calls = [called("two")]
         for changes in ({}, {"id": "of no model"}, {"arguments": {"to": "eve", "text": "hello"}}):
-            program = programs.submit(called, "two", **changes)
-            until(lambda: questions(shop) or program.done())  # noqa: B023
+            calling = programs.submit(called, "two", **changes)
+            until(lambda: questions(shop) or calling.done())  # noqa: B023
             for question in questions(shop):
                 answer = f"{gateway.url}/questions/{question['number']}"
                 CLIENT.post(answer, json={"allow": False}, headers=shop).raise_for_status()
-            calls.append(program.result(120))
+            calls.append(calling.result(120))
 
     assert [one["succeeded"] for one in calls] == [True, False, False, False], "a yes to a call is good once"
     events = [event for one in read_sessions(gateway.folder) for event in one.events]

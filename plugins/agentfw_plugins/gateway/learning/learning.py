@@ -113,6 +113,7 @@ class Learning:
         if self.trainer is not None and self.trainer.returncode is None:
             self.trainer.kill()
             await self.trainer.wait()
+            self.trainer = None  # it hasn't failed
 
     async def _follow_others(self) -> None:
         """Tell the gateways with the same versions what was heard here, be told, and ask which of them trains."""

@@ -121,14 +121,12 @@ class LiveSessionFinder(SessionFinder):
         elif session is None:
             self._check_new(name, begins=begins)
             session = self.live.begin(full, caller.user)
-        if "~" in name and not begins and full != caller.space + name:
-            raise session_over()
-        session = self._of(caller, session)
+        session = self._of(caller, session, name, begins=begins)
         self._in_use[session.name] += 1
         return session
 
     def _newest_of(self, full: str) -> str:
-        """What a name stands for. Clients are told NAME~2, and may ask for it when there is a NAME~3."""
+        """What a name stands for. Who was told NAME~2 may ask for it when there is a NAME~3."""
         first = full.partition("~")[0]
         return self._newest.get(first, first)
 
@@ -137,8 +135,10 @@ class LiveSessionFinder(SessionFinder):
         if not self._in_use[session.name]:
             del self._in_use[session.name]
 
-    def _of(self, caller: Caller, session: Session) -> Session:
+    def _of(self, caller: Caller, session: Session, name: str, *, begins: bool) -> Session:
         """The session, if the caller may use it. One of nobody becomes theirs."""
+        if "~" in name and not begins and session.name != caller.space + name:
+            raise BadRequest("this session has ended", 410, code="session_ended")
         task = session.episode.task
         caller.check(task.user)
         if caller.user and not task.user:
@@ -148,7 +148,7 @@ class LiveSessionFinder(SessionFinder):
     def _check_again(self, caller: Caller, finish: str, user: str, *, begins: bool) -> None:
         """Raise BadRequest unless another session can begin under the name of one that has ended."""
         if not begins or finish not in (IDLE, CLOSED):
-            raise session_over()
+            raise BadRequest("this session has ended", 410, code="session_ended")
         caller.check(user)
         self._check_room()
 
@@ -227,10 +227,6 @@ class OpenSessionFinder(SessionFinder):
 
 def no_such_session() -> BadRequest:
     return BadRequest("there is no such session", 404, code="no_such_session")
-
-
-def session_over() -> BadRequest:
-    return BadRequest("this session has ended", 410, code="session_ended")
 
 
 def is_unnamed(session: Session) -> bool:

@@ -32,7 +32,7 @@ from ...view.index import Index
 from ..handling import Caller
 from ..reading import PAGE, Reading, listed
 from .session_database import SESSIONS, SharedKeys, UnreachableError
-from .session_finder import IDLE, SESSION_NAME, LiveSessionFinder, answer_of, digests_of, is_unnamed, session_over
+from .session_finder import IDLE, SESSION_NAME, LiveSessionFinder, answer_of, digests_of, is_unnamed
 from .session_store import Chosen, SessionJournal, SessionStore, Shared, joined
 
 logger = logging.getLogger(__name__)
@@ -111,8 +111,7 @@ class SharedSessionFinder(LiveSessionFinder):
         return await self._ask(self.store.session_of, answers) if answers else ""
 
     async def _lead(self, caller: Caller, name: str, *, begins: bool) -> Session:
-        full = caller.space + name
-        held = self._held.setdefault(first := full.partition("~")[0], _Held())
+        held = self._held.setdefault(first := (caller.space + name).partition("~")[0], _Held())
         held.requests += 1
         try:
             async with held.lock:
@@ -121,9 +120,7 @@ class SharedSessionFinder(LiveSessionFinder):
                 session = next((one for one in live if one.episode.task.index == held.number), None)
                 if session is None:
                     session = await self._take(held, caller, name, begins=begins)
-            if "~" in name and not begins and session.name != full:
-                raise session_over()
-            return self._of(caller, session)
+            return self._of(caller, session, name, begins=begins)
         except BaseException:
             await self._let_go(first, held)
             raise
