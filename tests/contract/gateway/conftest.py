@@ -18,9 +18,14 @@ from typing import Any
 import pytest
 from serving_gateways import TOKENS, Gateway, begun, gateway_of, told
 
+from agentfw import Message
 from agentfw_cli.main import main
 from agentfw_plugins.gateway.answering import Line
 from agentfw_plugins.gateway.learning.version_file import VersionFile
+from agentfw_plugins.view.episode_view import read_episode
+from agentfw_plugins.view.index import Index
+from agentfw_plugins.view.search import Filter
+from agentfw_plugins.view.search import select as episodes
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
@@ -149,3 +154,12 @@ def agentfw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., An
     """Calls `agentfw WORD... --json` in a folder of the test's own."""
     monkeypatch.chdir(tmp_path)
     return command
+
+
+def shown(runs: Path) -> tuple[int, list[Message]]:
+    """How many turns the one session of a record has in a list of `agentfw view`, and the messages on its page."""
+    index = Index(runs)
+    index.refresh()
+    with index.reading() as rows:
+        [row] = episodes(rows, Filter())
+        return row["turns"], list(read_episode(index.lines(rows, row["id"])).messages)

@@ -15,11 +15,7 @@ import pytest
 from serving_gateways import CLIENT, EARS, TOKENS, Gateway, begun, said, shared_session, told
 from waiting import free_port, until
 
-from agentfw_plugins.view.episode_view import read_episode
-from agentfw_plugins.view.index import Index
-from agentfw_plugins.view.search import Filter, select
-
-from .conftest import Start, command, crash, never_alive_again, written_as_heard
+from .conftest import Start, command, crash, never_alive_again, shown, written_as_heard
 
 resource = pytest.importorskip("resource", reason="limits are of another kind on Windows")
 pytest.importorskip("psycopg")
@@ -94,13 +90,8 @@ def test_a_gateway_goes_on_by_itself_when_a_full_disk_has_room_again(tmp_path: P
         process.kill()
         _, log = process.communicate()
     again = gateway.kept("tea")
-    index = Index(tmp_path / "runs")
-    index.refresh()
-    with index.reading() as rows:
-        [row] = select(rows, Filter())
-        shown = read_episode(index.lines(rows, row["id"]))
 
-    assert (row["turns"], shown.messages) == (2, again.messages), "nor is anything shown twice"
+    assert shown(tmp_path / "runs") == (2, again.messages), "nor is anything shown twice"
     assert [one.status_code for one in (*refused, ended)] == [503] * 6
     assert (alive.status_code, ready.status_code) == (200, 503)
     assert [turn.text for turn in again.turns] == [first["content"], second["content"]], "each once"

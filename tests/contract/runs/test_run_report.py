@@ -16,9 +16,8 @@ import agentfw as framework
 from agentfw import Episode
 from agentfw.errors import UsageError
 from agentfw.runs import RunFolder, figure_text, find_run, list_runs, timeline_picture, write_report
-from agentfw.runs.results.run_report import training_notes
 
-from .conftest import number_labels
+from .conftest import number_labels, training_notes
 
 
 @pytest.fixture
