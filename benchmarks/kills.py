@@ -86,7 +86,7 @@ def killed(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
 
 def engines(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """The same training in one process, with two replicas and two learners on this machine, and on Ray."""
+    """The same training in one process, with two replicas on this machine, and on Ray."""
     cases = options.case or [name for name in ENGINES if name != "ray" or importlib.util.find_spec("ray")]
     usual = undisturbed(TrainingCase, "language model", folder / "one process")
     found: dict[str, Any] = {"records and files": len(usual.left)}

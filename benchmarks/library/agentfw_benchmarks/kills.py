@@ -272,7 +272,7 @@ class TrainingCase(Case):
     }
     CASES["pool"] = (
         *(word if word != "transformers" else "pool" for word in CASES["language model"]),
-        *("--set", "policy.policy.name=transformers", "--set", "learner.workers=2"),
+        *("--set", "policy.policy.name=transformers"),
     )
     CASES["ray"] = (*CASES["pool"], "--set", "engine=ray")
     MODEL: ClassVar[dict[str, str]] = {
