@@ -66,8 +66,11 @@ def test_an_interrupted_notebook_ends_its_run_and_keeps_what_was_played() -> Non
         agentfw.run("guessing", policy=interrupts, episodes=3, settings={"concurrency": 1})
 
     loop = asyncio.new_event_loop()  # not `asyncio.run`, which has a handler of its own for an interrupt
+    # A process that was started in the background ignores it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     with pytest.raises(KeyboardInterrupt):
         loop.run_until_complete(notebook())
+    signal.signal(signal.SIGINT, before)
     loop.close()
 
     (episodes,) = Path("runs").glob("*/episodes.jsonl")
