@@ -60,15 +60,15 @@ def compare(
     elif assignments:
         raise UsageError("--set changes what --sweep runs, and there is no --sweep", fix="drop --set")
     else:
-        # A run that doesn't exist, or a wrong key, is an error before a spec is run for an hour.
+        # A run that doesn't exist, the same one twice, or a wrong key is an error before a spec is run for an hour.
         found = {name: given.folder(name) for name in which if not name.endswith(".toml")}
+        if len({found[name].path.resolve() if name in found else Path(name) for name in which}) < max(2, len(which)):
+            raise UsageError("a comparison needs two different runs", fix="name another one; see: agentfw runs list")
         if files := [name for name in which if name not in found]:
             host = given.host()
             values = {name: chosen_values(host, start_of_run, None, Path(name), runs=root) for name in files}
             found |= _played({name: checked_spec(values[name], host, name) for name in files}, host, root, out)
         folders = [found[name] for name in which]
-    if len({folder.path.resolve() for folder in folders}) < max(2, len(folders)):
-        raise UsageError("a comparison needs two different runs", fix="name another one; see: agentfw runs list")
     with out.progress("comparing"):
         table = compare_runs(folders, figures)
     if out.json:

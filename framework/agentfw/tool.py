@@ -206,7 +206,7 @@ def describe(function: Callable[..., Any], *, name: str = "", skip_first: bool =
     notes: dict[str, str] = {}
     for line in (inspect.getdoc(function) or "").splitlines():
         found = re.fullmatch(r"\s*(\w+): (\S.*)", line)
-        if found and prose:
+        if found and prose and found[1] in hints:  # "Note: ..." belongs to the description
             notes[found[1]] = found[2].strip()
         elif line.strip().rstrip(":").lower() not in ("args", "arguments", "parameters"):
             prose.append(line)

@@ -32,7 +32,8 @@ Row = dict[str, Any]
 def tasks_of(rows: Sequence[Row], count: int, seed: int, split: str) -> list[Task]:
     """The tasks of the first `count` rows of a split."""
     seeds = Seeds(seed).child(split)
-    whose = [(str(row.get("user", "user")), str(row.get("query", ""))) for row in rows[:count]]
+    told = ({key: value for key, value in row.items() if value is not None} for row in rows[:count])
+    whose = [(str(row.get("user", "user")), str(row.get("query", ""))) for row in told]
     return [
         Task(index, seeds.integer("task", index), user=user, split=split, query=query)
         for index, (user, query) in enumerate(whose)

@@ -99,14 +99,14 @@ def test_a_run_that_was_killed_between_two_lines_records_learns_and_counts_the_r
 
 
 class Steps(Tracker):
-    seen: ClassVar[list[int]] = []
+    seen: ClassVar[list[tuple[int, bool]]] = []
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        self.seen.append(step)
+        self.seen.append((step, "reward" in metrics))
 
 
 class Away(Steps):
-    seen: ClassVar[list[int]] = []
+    seen: ClassVar[list[tuple[int, bool]]] = []
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         super().log(step, metrics)
@@ -117,9 +117,9 @@ def test_each_sample_is_a_step_and_a_tracker_that_fails_is_asked_no_more_and_tol
     host = fresh_host(offering(tracker={"away": Away, "steps": Steps}), builtins=True)
     spec = {"environment": "inbox", "policy": "scripted", "episodes": 2, "samples": 2, "trackers": ["away", "steps"]}
 
-    asyncio.run(Run.create(parse_spec(spec), host, tmp_path).execute())
+    asyncio.run(Run.create(parse_spec({**spec, "rewards": ["feedback"]}), host, tmp_path).execute())
 
-    assert sorted(Steps.seen) == [0, 1, 2, 3]
+    assert sorted(Steps.seen) == [(step, False) for step in range(4)], "nobody has rated them"
     assert len(Away.seen) == 1
     (note,) = [note for note in host.notes if "OSError: away" in note]
     assert note.endswith("the run folder has what it missed")

@@ -113,7 +113,7 @@ def test_a_cancelled_tool_may_close_what_it_has_opened() -> None:
 def book(room: str, people: int = 2, hours: Annotated[float, "how long"] = 1.0) -> str:
     """Book a room.
 
-    It is yours when this returns.
+    Note: it is yours when this returns.
 
     room: its name
     """
@@ -125,7 +125,7 @@ BOOK = describe(book)
 
 def test_the_schema_comes_from_the_signature_and_the_docstring() -> None:
     assert BOOK.name == "book"
-    assert BOOK.description == "Book a room.\n\nIt is yours when this returns."
+    assert BOOK.description == "Book a room.\n\nNote: it is yours when this returns."
     assert BOOK.parameters == {
         "type": "object",
         "additionalProperties": False,

@@ -94,7 +94,7 @@ class RunResult:
                 library = importlib.import_module(name)
             except ImportError:
                 continue
-            return library.DataFrame(found)
+            return library.DataFrame(found, **({"infer_schema_length": None} if name == "polars" else {}))
         raise UsageError("a table needs pandas or polars, and neither is installed", fix="pip install pandas")
 
     def to_record(self) -> dict[str, Any]:

@@ -342,8 +342,8 @@ class LiveRun:
         await self._turns.commit({**episode.to_record(), _WHOLE: True})
         self._restored(episode)
 
-    async def conclude(self, session: Session, finish: str = "ended") -> float:
-        """End a session: store it, score it and learn from it. Returns its reward."""
+    async def conclude(self, session: Session, finish: str = "ended") -> float | None:
+        """End a session: store it, score it and learn from it. Returns its reward. None if nothing was said of it."""
         session.end(finish)
         await self.keep(session)
         self.leave(session)
@@ -422,14 +422,14 @@ class LiveRun:
         write = self.write if self.keeps else None
         return self.assembly.session(task, policy, sampling, self._watch, write=write, tools=tools)
 
-    async def _take(self, episode: Episode) -> float:
+    async def _take(self, episode: Episode) -> float | None:
         # One after the other: memories learn in the order of the metrics, also when the run is opened again.
         async with self._learning:
             if not episode.turns and episode.failed_requests:  # nobody could answer
                 if episode.id not in self._play.played:
                     await self._play.store(episode)
                 self._play.leave_out([episode.id], "answer", EndpointError(episode.failed_requests[-1]))
-                return 0.0
+                return None
             problem: AgentfwError | None = None
             try:
                 if episode.id not in self._play.concluded:  # otherwise, there was no room for what a memory learned
@@ -441,10 +441,10 @@ class LiveRun:
             if (scored := self._play.scored.get(episode.id)) is None:
                 why = problem or self._play.failures[episode.id]["reason"]
                 logger.warning("the session %s was not scored: %s", episode.task.query, why)
-                return 0.0
+                return None
             await self._learn(episode, scored.reward)
             del self._play.scored[episode.id]
-        return scored.reward
+        return None if scored.unrated else scored.reward
 
     async def _learn(self, episode: Episode, reward: float) -> None:
         """Learn from a session whose user is known, and said what they think of it or what to remember."""

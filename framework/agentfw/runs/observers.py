@@ -139,7 +139,8 @@ class Tracking(Observer):
     def concluded(self, episode: Episode, record: Mapping[str, Any], done: int) -> None:
         if not self.run.spec.planned_updates:
             step = episode.task.index * self.run.spec.samples + episode.task.sample
-            self._tell("log", step, {"reward": record["reward"], "utility": episode.utility, **record["outcome"]})
+            reward = {} if record["unrated"] else {"reward": record["reward"]}
+            self._tell("log", step, {**reward, "utility": episode.utility, **record["outcome"]})
 
     def updated(self, line: Mapping[str, Any]) -> None:
         self._tell("log", line["update"], flat(line))

@@ -89,7 +89,7 @@ async def _talk(live: LiveRun, user: str, screen: Screen, out: Out) -> None:
                     await talk_by_lines(conversation, ask, out)
             else:
                 # A file of its own, never closed: Python can't end while a thread reads from sys.stdin.
-                source = open(sys.stdin.fileno(), encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
+                source = open(sys.stdin.fileno(), encoding="utf-8-sig", errors="replace", closefd=False)  # noqa: SIM115
                 await talk_by_lines(conversation, from_pipe(source), out)
         finally:
             # The last conversation, for --json.

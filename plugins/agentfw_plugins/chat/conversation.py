@@ -128,7 +128,8 @@ class Conversation:
     # -- what the person thinks of it ----------------------------------------------------------------------------------
 
     async def rate(self, value: float, words: str = "") -> None:
-        self.session.feedback(value, words=words, turn=self._last())
+        turn = self._last()  # before a session begins, of which there would be nothing to record
+        self.session.feedback(value, words=words, turn=turn)
         await self.live.keep(self.session)
 
     async def correct(self, text: str) -> None:
@@ -208,8 +209,8 @@ COMMANDS = {
 
 async def obey(conversation: Conversation, line: str) -> list[str]:
     """Carry out a command. Returns the lines to show."""
-    name, _, words = line[1:].partition(" ")
-    command, words, live = COMMANDS.get(name), words.strip(), conversation.live
+    name, *rest = re.split(r"\s", line[1:], maxsplit=1)  # the words may begin in the next line
+    command, words, live = COMMANDS.get(name), "".join(rest).strip(), conversation.live
     if command is None:
         known = ", ".join(f"/{one}" for one in (*COMMANDS, "quit"))
         raise UsageError(f"there is no command /{name}", fix=f"known: {known}")

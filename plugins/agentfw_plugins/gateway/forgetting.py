@@ -23,10 +23,11 @@ import click
 from agentfw import Task
 from agentfw.errors import AgentfwError, UsageError
 from agentfw.printing.out import Out, counted
-from agentfw.runs import LiveRun, drop_records, find_run, list_runs, read_journal
+from agentfw.runs import LiveRun, drop_records, find_run, list_runs, read_journal, write_whole
 
 from ..command_options import confirm, gateway_options, show, yes_option
 from ..hooks.ledger import FILE, Ledger
+from ..view.index_rows import record_of
 from .learning import versions_at
 from .learning.version_file import Removal, VersionFile
 from .operator_commands import keys_at
@@ -87,8 +88,10 @@ def forget(user: str, run: str | None, shared: str, spec: Path | None, yes: bool
                 told.undone.append(f"{error.message}; {error.fix}")
         for index in runs.glob(".index.sqlite*"):  # what `agentfw view` has read of them; it is made again
             index.unlink(missing_ok=True)
-        if (runs / "tasks.jsonl").exists():
-            drop_records(runs / "tasks.jsonl", lambda task: task.get("user") == user)
+        if (tasks := runs / "tasks.jsonl").exists():  # no journal, as people write it, too
+            lines = [line for line in tasks.read_text("utf-8-sig").split("\n") if line.strip()]
+            others = [line for line in lines if (record_of(line) or {}).get("user") != user]
+            write_whole(tasks, "".join(f"{line}\n" for line in others))
     told.left += [
         f"the key {key.name}, which lets them in again: agentfw serve keys revoke {key.name}"
         for key in keys_at(runs, shared).known().values()

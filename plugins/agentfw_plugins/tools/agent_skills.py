@@ -120,7 +120,7 @@ def _servers_of(folder: Path) -> list[MCPSettings]:
         return []
     fix = 'write it as {"mcpServers": {"NAME": {"command": "...", "args": []}}}'
     try:
-        text = file.read_text("utf-8")
+        text = file.read_text("utf-8-sig")
         for root in _ROOTS:
             text = text.replace(root, json.dumps(str(folder.absolute()))[1:-1])
         whole = json.loads(text)

@@ -139,7 +139,7 @@ class MLflowTracker(Tracker):
         note, known = folder / "mlflow-run.json", None
         with suppress(OSError, ValueError, KeyError, TypeError, MlflowException):  # none, or deleted from the store
             kept = json.loads(note.read_text("utf-8"))
-            if kept["store"] == store:
+            if kept["store"] == store or not self.settings.store:  # its own, wherever the folder is by now
                 known = self._client.get_run(kept["run"])
         if known is None or known.info.lifecycle_stage != "active":
             created = self._client.create_run(experiment, run_name=run)

@@ -101,18 +101,11 @@ def _read(run: Path, changed: tuple[tuple[int, int], ...]) -> Annotations:
         kind, value = str(line["kind"]), str(line["value"])
         if kind == "star":
             marks.star = bool(value)
-        elif kind == "tag":
-            marks.tags = [*(tag for tag in marks.tags if tag != value), value]
-        elif kind == "untag":
-            marks.tags = [tag for tag in marks.tags if tag != value]
+        elif kind in ("tag", "untag"):
+            marks.tags = [*(tag for tag in marks.tags if tag != value), *[value] * (kind == "tag")]
         else:
             marks.at = float(line["at"])
-        if kind == "note":
-            marks.note = value
-        elif kind == "rating":
-            marks.rating = int(value) if value else None
-        elif kind == "correction":
-            marks.correction = value
+            setattr(marks, kind, value if kind != "rating" else int(value) if value else None)
     for line in read_journal(run / FINDINGS):
         findings = found.setdefault((line["place"], line["episode"], line["turn"]), Marks()).findings
         findings.pop(line["scan"], None)

@@ -84,13 +84,15 @@ def view(
     from .index import Index
 
     if address is not None:
+        from agentfw.runs import find_run
+
         from .text import as_text, part_at
 
         named = re.split("[:?]", address, maxsplit=1)[0]
-        root, [name] = _chosen((named,), runs)
-        index = Index(root)
+        run = find_run(runs, named).path
+        index = Index(run.parent)
         index.refresh()
-        part = part_at(index, name + address.removeprefix(named), tokens)
+        part = part_at(index, run.name + address.removeprefix(named), tokens)
         show(out, part, *as_text(part).splitlines())
         return
     root, chosen = _chosen(names, runs)

@@ -28,7 +28,7 @@ _WORDS_IN_MEMORY = 32_000_000
 """Bytes of words that are put in order before they are written. With the usual million, much is written twice."""
 
 _FILE = ".index.sqlite"
-_VERSION = 9  # of the tables. An index with another version is made again
+_VERSION = 10  # of the tables. An index with another version is made again
 _TABLES = f"""
 CREATE TABLE runs (id INTEGER PRIMARY KEY, folder TEXT UNIQUE, name TEXT, began TEXT, changed INTEGER, about TEXT);
 CREATE TABLE places (id INTEGER PRIMARY KEY, run INTEGER, folder TEXT UNIQUE, stage TEXT, number INTEGER);
@@ -82,9 +82,8 @@ class Index:
     """The index of one folder of runs, with their episodes."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
+        self.root, self._making = root, threading.Lock()
         self._path: Path | None = None
-        self._making = threading.Lock()
         self.generation = 0  # grows whenever something new can be seen
         self._updates: dict[str, tuple[int, int]] = {}
         """The size of `updates.jsonl` of each training, as of the last look."""

@@ -43,7 +43,7 @@ class Line(NamedTuple):
 
 def run_folders(root: Path, depth: int = _DEEPEST) -> Iterator[Path]:
     """The folders of runs: `root` itself, or those below it. Runs aren't searched for runs."""
-    if (root / "run.json").is_file():
+    if os.path.isfile(root / "run.json"):  # not so if it is in a folder of somebody else
         yield root
         return
     if depth:
@@ -66,7 +66,7 @@ def places_of(run: Path) -> list[Place]:
 
 def new_lines(path: Path, since: int) -> Iterator[Line]:
     """The complete lines from this place of the file on."""
-    with suppress(FileNotFoundError), path.open("rb") as handle:
+    with suppress(OSError), path.open("rb") as handle:  # there is none, or it is somebody else's
         handle.seek(since)
         at = since
         for line in handle:
@@ -90,7 +90,7 @@ def content_of(path: Path) -> bytes:
         return b""
 
 
-def record_of(line: bytes) -> dict[str, Any] | None:
+def record_of(line: bytes | str) -> dict[str, Any] | None:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
@@ -229,14 +229,14 @@ class _PlaceReader:
 
     def _taken(self, journal: str, line: Line, record: dict[str, Any]) -> int | None:
         if journal == "failed":
-            played = "UPDATE episodes SET problem = NULL, state = 'in progress'"
+            played = "UPDATE episodes SET problem = NULL, state = iif(at IS NULL, 'in progress', 'ended')"
             left_out = "WHERE place = ? AND episode = ? AND state = 'left out'"
             for name in record.get("retried", ()):
                 self.rows.execute(f"{played} {left_out}", (self.number, str(name)))
             if "episode" not in record:
                 return None
             problem = str(record.get("reason") or record["error"])
-            return self._write(str(record["episode"]), {"state": "left out", "problem": problem, "finish": "left out"})
+            return self._write(str(record["episode"]), {"state": "left out", "problem": problem})
         if journal == "turns":
             return self._session(record)
         if journal == "episodes":
@@ -247,6 +247,7 @@ class _PlaceReader:
             row = {"metrics_at": line.at, "metrics_size": line.size, "reward": figures.get("reward")}
         value = record["outcome"].get(self.headline)
         number = float(value) if isinstance(value, int | float) else math.nan
+        figures = {name: value for name, value in figures.items() if abs(value) < math.inf}  # SQLite reads no NaN
         row |= {"figures": json.dumps(figures), "headline": None if math.isnan(number) else number}
         return self._write(_id_of(record) if journal == "episodes" else str(record["episode"]), row)
 

@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from agentfw.errors import UsageError
-from agentfw.runs import Journal, read_journal
+from agentfw.runs import Journal, read_journal, write_whole
 
 from .annotations import read_annotations
 from .episode_view import EpisodeView
 from .index import Index
+from .index_rows import record_of
 from .search import Filter, Row, address, ordered, shown_rows
 
 _TOGETHER = 20
@@ -76,8 +77,7 @@ def _content(file: IO[bytes]) -> bytes:
 def asking_again(row: Row, form: Mapping[str, str]) -> list[str]:
     """The command that asks the questions of a session again, of the policy, model, version or prompt of a form."""
     words = ["serve", "replay", row["run_name"], "--session", row["query"]]
-    if form.get("policy"):
-        words += ["--policy", form["policy"]]
+    words += ["--policy", form["policy"]] if form.get("policy") else []
     given = {name: form.get(name, "").strip() for name in ("model", "version")}
     given["prompt"] = "/dev/stdin" if form.get("prompt", "").strip() else ""
     settings = ",".join(f"{name}={value}" for name, value in given.items() if value)
@@ -136,9 +136,13 @@ def add_task(root: Path, view: EpisodeView, turn: int) -> None:
     }
     if answer := view.marks(turn).correction:
         task["answer"] = answer
-    if not any(task["from"] == one.get("from") for one in read_journal(root / "tasks.jsonl")):
-        with Journal.open(root / "tasks.jsonl") as journal:
-            journal.append(task)
+    # It is no journal, since people write it as well: a line may be empty, and the last one without an end. A task that
+    # was added before its answer was corrected keeps its place.
+    path = root / "tasks.jsonl"
+    lines = path.read_text("utf-8-sig").split("\n") if path.exists() else []
+    known = {str((record_of(line) or {}).get("from", at)): line for at, line in enumerate(lines) if line.strip()}
+    known[task["from"]] = json.dumps(task, ensure_ascii=False).encode(errors="replace").decode()
+    write_whole(path, "".join(f"{line}\n" for line in known.values()))
 
 
 def save_filter(root: Path, name: str, query: str) -> None:

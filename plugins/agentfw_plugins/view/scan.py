@@ -116,9 +116,8 @@ async def scan_runs(
                     text = await scanner.look(read_episode(index.lines(rows, row["id"])))
                     run, place = index.run_of(row)
                     target = Target(place, row["episode"], None, row["user"] or "")._asdict()
-                    about = {"scan": scanner.name, "digest": scanner.digest, "turns": row["turns"]}
-                    said = {"at": round(time.time(), 3), "value": text[:_LONGEST]}
-                    journals[run].append({**target, **said, **about})
+                    about = {"at": round(time.time(), 3), "scan": scanner.name, "digest": scanner.digest}
+                    journals[run].append({**target, **about, "turns": row["turns"], "value": text[:_LONGEST]})
                     found[address(row)] = text
                     tell(len(found), total)
 

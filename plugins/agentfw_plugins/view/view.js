@@ -13,7 +13,7 @@ async function renewed() {
   main.dataset.watch = fresh.getElementById("main").dataset.watch || "";
 }
 if (main.dataset.watch) {
-  document.getElementById("filter")?.addEventListener("input", (event) => { event.currentTarget.dataset.typed = ""; });
+  document.addEventListener("input", (event) => { (event.target.closest("[data-live]") ?? main).dataset.typed = ""; });
   let seen = JSON.stringify(JSON.parse(main.dataset.seen));
   const look = async () => {
     try {
@@ -28,6 +28,11 @@ if (main.dataset.watch) {
 }
 // What is chosen from a list of the filter is shown at once.
 document.addEventListener("change", (event) => { if (event.target.matches("#filter select")) event.target.form.requestSubmit(); });
+// What nobody has changed here isn't sent: somebody else may have changed it meanwhile.
+document.addEventListener("formdata", (event) => {
+  for (const one of event.target.querySelectorAll("textarea"))
+    if (one.value === one.defaultValue) event.formData.delete(one.name);
+});
 // The exact prompt: the messages that a turn was shown, in their order. Each is in the page once.
 document.addEventListener("toggle", (event) => {
   const prompt = event.target;

@@ -90,8 +90,7 @@ def waterfall(
     """The steps in the order of the tree. `parts` are the sessions of sub-agents, each with the address of its page."""
     own = list(_of_record(view))
     for part, link in parts:
-        inner = list(_of_record(part))
-        if inner:
+        if inner := list(_of_record(part)):
             start, end = min(step.start for step in inner), max(step.end for step in inner)
             own.append(Step("sub-agent", str(part.row["query"]), start, end, link=link))
     roots = _tree_of(spans, own)

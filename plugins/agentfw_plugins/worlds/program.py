@@ -94,7 +94,7 @@ class Result:
 
 
 def words_of(command: str, values: Mapping[str, Any], setting: str) -> list[str]:
-    """The words of a command, with the task's values. Files of this directory keep their place."""
+    """The words of a command, with the task's values. Files of this directory, and below it, keep their place."""
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -104,8 +104,9 @@ def words_of(command: str, values: Mapping[str, Any], setting: str) -> list[str]
     for word in words:
         # Replaced after splitting, and all at once, so that a value stays one word whatever is in it.
         word = re.sub(r"\{([^{}]+)\}", lambda place: told.get(place[1], place[0]), word)
-        # The command runs in another folder; what the user sees from here is meant.
-        found.append(str(Path(word).resolve()) if "/" in word or ("." in word and Path(word).exists()) else word)
+        # The command runs in another folder, and files that are seen from here are meant. Questions have slashes, too.
+        is_file = os.path.isdir(os.path.dirname(word)) if "/" in word else "." in word and os.path.exists(word)
+        found.append(os.path.abspath(word) if is_file else word)  # not resolved: a link is what a venv's Python is
     return found
 
 
@@ -254,7 +255,7 @@ class Program(SessionEnvironment):
             session.note("program", "checked", checked.tail())
             found = last_json(checked.out).get("reward")
             return _number(found) if found is not None else float(not checked.failed)
-        if "answer" in row:
+        if row.get("answer") is not None:
             return float(str(said.get("answer", "")).strip() == str(row["answer"]).strip())
         return _number(said.get("reward"))
 

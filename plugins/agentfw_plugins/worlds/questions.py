@@ -67,20 +67,19 @@ class Questions(SessionEnvironment):
         messages = _asked(row, f"task {task.id}")
         if self.settings.system and messages[0].role != "system":
             messages.insert(0, Message("system", self.settings.system))
-        follow_ups = list(row.get("follow_ups", ()))
+        follow_ups = list(row.get("follow_ups") or ())
         for _ in range(self.settings.max_turns):
             answer = (await session.answer(messages)).message
             messages.append(answer)
-            said: Any = None
-            if follow_ups:
-                said = follow_ups.pop(0)
-            elif self._reply is not None:
+            said: Any = follow_ups.pop(0) if follow_ups else None
+            if said is None and self._reply is not None:
                 told = [{"role": message.role, "content": message.content} for message in messages]
                 said = await call_function(self._reply, **taken(self._reply, {**row, "messages": told}))
             if said is None:
                 break
             messages.append(Message("user", str(said)))
-        session.episode.utility = float("answer" in row and answer.content.strip() == str(row["answer"]).strip())
+        right = row.get("answer")
+        session.episode.utility = float(right is not None and answer.content.strip() == str(right).strip())
         session.end("finished")
 
     def _rows(self, split: str) -> Sequence[Row]:

@@ -126,7 +126,7 @@ def test_an_agent_plugin_brings_its_servers(
         "@server.tool()\ndef now(zone: str) -> str:\n    return noon.at(zone)\nserver.run()\n"
     )
     server = {"command": sys.executable, "args": ["${PLUGIN_ROOT}/clock.py"]}
-    (plugin / "mcp.json").write_text(json.dumps({"mcpServers": {"clock": server}}))
+    (plugin / "mcp.json").write_text(json.dumps({"mcpServers": {"clock": server}}), "utf-8-sig")
 
     told = play([("clock_now", {"zone": "Oslo"}), ("use_skill", {"name": "forms"})], "--skill", "office", "--yes")
 

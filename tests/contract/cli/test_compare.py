@@ -33,6 +33,7 @@ def test_runs_are_compared_by_the_tasks_that_they_share(agentfw: Agentfw, quick:
 def test_specs_are_run_and_compared(agentfw: Agentfw) -> None:
     Path("one.toml").write_text(SPEC)
     Path("two.toml").write_text(SPEC + "memories = ['scratch']\n")
+    assert "two different runs" in agentfw("compare", "one.toml").told(2)
 
     answer = agentfw("compare", "one.toml", "two.toml", "--figure", "error").ok
 

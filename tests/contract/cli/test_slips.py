@@ -45,6 +45,7 @@ SLIPS = {
     "plugins new x --from nowhere.py": "nowhere.py",
     "data make merchent": 'did you mean "merchant"?',
     "feedback": "Missing argument",
+    "view --text .": 'no run is called "."',
 }
 
 PROVIDER = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}

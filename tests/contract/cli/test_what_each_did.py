@@ -145,7 +145,7 @@ def test_the_call_that_a_process_died_in_is_named(diary: Agentfw) -> None:
 
 SPEC = {
     "environment": "sessions",
-    "policy": {"name": "scripted", "settings": {"replies": ["yes"]}},
+    "policy": {"name": "scripted", "settings": {"replies": ["yes"], "tokens": 0}},
     "rewards": ["feedback"],
 }
 
@@ -182,7 +182,7 @@ def mixed(agentfw: Agentfw) -> str:
 
 
 def test_the_failed_ones_come_first_and_a_comparison_counts_them(mixed: str, agentfw: Agentfw) -> None:
-    other = record(["good", "good", "plain", "good"], seed=2)
+    other = record(["good", "good", "plain", "good"])
 
     listed, shown, compared = agentfw("runs", "list"), agentfw("runs", "show", mixed), agentfw("compare", mixed, other)
 
@@ -196,6 +196,7 @@ def test_the_failed_ones_come_first_and_a_comparison_counts_them(mixed: str, age
     assert page.index(">failed<") < page.index(">reward<")
     assert "unrated, 1 turn" in page
     assert f"of {mixed}, 2 episodes failed, and are in no figure here" in compared.told(0)
+    assert f"{other} has no task in common with {mixed}" in compared.err, "though they have the same numbers"
 
 
 def test_what_nobody_rated_or_answered_looks_neither_bad_nor_fine(agentfw: Agentfw) -> None:
@@ -208,6 +209,7 @@ def test_what_nobody_rated_or_answered_looks_neither_bad_nor_fine(agentfw: Agent
     assert agentfw("report", unrated).code == 0
     page = (Path("runs") / unrated / "report.html").read_text()
     assert "reward 0.000" not in page
+    assert "these runs have no figure in common" in agentfw("compare", unrated, record(["good"])).told(2)
     assert "Turns by episode" in page
     assert "done, 1 failed, 0 sessions ended" in listed
     assert agentfw("runs", "show", lost).code == 0

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
+import sys
 import threading
 import traceback
 from pathlib import Path
@@ -113,3 +115,15 @@ def test_a_run_is_a_table_of_its_episodes_or_turns(tmp_path: Path) -> None:
     assert list(episodes["balanced"]) == [episode.outcome["balanced"] for episode in result.episodes]
     assert len(turns) == sum(len(episode.turns) for episode in result.episodes)
     assert turns["calls"][0] == '[["write", {}]]'
+
+
+def test_a_table_of_polars_has_what_the_first_episodes_lack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("polars")
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    result = agentfw.run("inbox", episodes=1, runs=tmp_path)
+    file = result.path / "metrics.jsonl"
+    line = json.loads(file.read_text())
+    lines = [line | {"episode": f"{number:05}-0", "unrated": number < 100} for number in range(101)]
+    file.write_text("".join(f"{json.dumps(one)}\n" for one in lines))
+
+    assert result.frame()["reward"].to_list() == [*[None] * 100, line["reward"]]

@@ -59,7 +59,8 @@ def test_tools_run_and_answers_are_edited_and_taken_back(
 ) -> None:
     (tmp_path / "add.py").write_text('def add(a: int, b: int) -> str:\n    "Add."\n    return str(a + b)\n')
 
-    answer = chat("add these\n/edit Five.\n//slash\n/undo\n/undone\n/history\n", *rule_is_found, "--tool=./add.py")
+    typed = "\ufeff/good\n/new\nadd these\n/edit\\\nFive.\n//slash\n/undo\n/undone\n/history\n"
+    answer = chat(typed, *rule_is_found, "--tool=./add.py")
 
     assert answer.code == 0, answer.err
     assert "→ add(" in answer.err
@@ -87,6 +88,7 @@ def test_json_is_one_value_and_without_a_model_three_lines_say_how_to_get_one(
     chat: Agentfw, rule_is_found: tuple[str, ...]
 ) -> None:
     told, nothing = chat("hello\n/good\n", *rule_is_found, "--json").json, chat("")
+    assert chat("hello\n", *rule_is_found, "--json").json["reward"] is None, "nobody has rated it"
 
     assert [message["content"] for message in told["messages"]] == ["hello", "You said: hello"]
     assert told["reward"] == 1.0

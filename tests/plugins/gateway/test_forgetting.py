@@ -93,7 +93,7 @@ def test_a_person_is_deleted_from_record_memory_and_versions_and_copies_are_told
     for name in ("turns.jsonl.torn", "report.html", "learning/training/x", *beside):
         (folder / name).write_text("what Zorro")
     tasks = [{"user": user, "messages": [{"role": "user", "content": said}]} for user, said in SAYS.items()]
-    (runs / "tasks.jsonl").write_text("".join(f"{json.dumps(task)}\n" for task in tasks))
+    (runs / "tasks.jsonl").write_text("\n\n".join(map(json.dumps, tasks)))  # as by hand
     adapter = learned(versions := VersionFile(folder), ["s3"])
     KeyFile(runs / "keys.json").add("laptop", user=ADA)
     (unnamed := adapter.parents[1] / "2").mkdir()  # as a kill leaves it, of a version that is withdrawn

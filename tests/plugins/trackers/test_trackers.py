@@ -67,9 +67,11 @@ def history(store: Path, name: str) -> list[tuple[int, float]]:
 
 
 def test_mlflow_has_one_run_with_its_settings_however_often_it_is_broken_off(tmp_path: Path) -> None:
-    track(MLflowTracker(MLflowSettings()), tmp_path, {0: {"reward": 0.25}}, finished=False)
-    _, run = mlflow_run(tmp_path / "mlflow")
+    (began := tmp_path / "began").mkdir()
+    track(MLflowTracker(MLflowSettings()), began, {0: {"reward": 0.25}}, finished=False)
+    _, run = mlflow_run(began / "mlflow")
     assert run.info.status == "FAILED"
+    tmp_path = began.rename(tmp_path / "moved")
     track(MLflowTracker(MLflowSettings()), tmp_path, {2: {"reward": 0.5}, 1: {"reward": 1.0}})
     _, run = mlflow_run(tmp_path / "mlflow")
     assert (run.info.run_name, run.info.status) == (RUN, "FINISHED")

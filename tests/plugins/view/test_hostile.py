@@ -78,6 +78,8 @@ def test_a_broken_line_hides_no_other_and_is_shown_as_it_is(runs: Path, view: Vi
     strange["task"]["index"], strange["turns"] = 7, [{"text": "no turn"}]
     bad = [b'{"half of\n', b"[1]\n", b"\xff\xfe\n", b"[" * 100_000 + b"\n", json.dumps(strange).encode() + b"\n"]
     file.write_bytes(first + b"".join(bad) + second)
+    (folder.path / "turns.jsonl").mkdir()  # as a file of somebody else, it can't be read
+    (runs / "private").mkdir(mode=0)
 
     rows = [row for row in rows_of(runs) if row["run_name"] == folder.id]
     damaged = [row for row in rows if row["state"] == "damaged"]

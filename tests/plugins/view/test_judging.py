@@ -144,6 +144,7 @@ def test_answers_are_rated_and_corrected_by_keys_and_learned_from(
     third = browser.evaluate(asked)
     browser.press_to("k")
     again = browser.evaluate(asked)
+    post(url, "annotate", episode=f"{run.name}/00001-0", turn="0", note="of another person")
     browser.press("c")
     browser.type("Cake on Sunday.")
     browser.follow(".judge.text button")
@@ -154,6 +155,7 @@ def test_answers_are_rated_and_corrected_by_keys_and_learned_from(
 
     assert [first, second, third, again] == [f"What about {name}?" for name in ("tea", "cake", "rain", "cake")]
     assert "Every answer is rated" in left
+    assert read_annotations(run)["", "00001-0", 0].note == "of another person"
     assert f"4 rated: train agentfw train --from {run.name}" in left.replace("\n", " ")
     assert [problem for problem in browser.problems if not problem.startswith(url)] == []
     found = {(one.messages[-1].content.split()[-1], one.text, one.value) for one in read_examples([run], 0.5)}
@@ -166,23 +168,44 @@ def test_answers_are_rated_and_corrected_by_keys_and_learned_from(
     }
 
 
+def test_a_note_that_is_being_written_stays_when_the_page_renews_itself(
+    tmp_path: Path, view: View, chromium: Callable[..., Any]
+) -> None:
+    async def lead() -> Path:
+        async with live_run(tmp_path) as live:
+            await asked_once(live, "tea", "ana", "What about tea?")
+            return live.folder.path
+
+    run, browser, note = asyncio.run(lead()), chromium(), "document.querySelector('#marks textarea')"
+    browser.open(f"{view(tmp_path)}/episode/{run.name}/00000-0")
+    browser.evaluate(f"document.querySelector('#marks').open = true; {note}.focus()")
+    browser.type("later")
+    browser.evaluate(f"{note}.blur()")
+    os.utime(run / "run.json")
+    asked = "performance.getEntriesByType('resource').map((one) => one.name)"
+    browser.wait(f"{asked}.some((one) => one.includes('/episode/')) && {asked}.at(-1).endsWith('/news')")
+
+    assert browser.evaluate(f"{note}.value") == "later"
+
+
 def test_a_filter_is_kept_and_a_question_is_added_to_the_tasks(sessions: Path, view: View) -> None:
     [run] = sessions.glob("*sessions*")
     url, episode = view(sessions), f"{run.name}/00001-0"
 
     post(url, "save", name="of ana", filter="user=ana", back="?user=ana")
+    (sessions / "tasks.jsonl").write_text('{"prompt": "By hand"}\n\n{"prompt": "without an end"}')
+    post(url, "save", task=episode, turn="0")
     post(url, "annotate", episode=episode, turn="0", correction="Cake on Sunday.")
-    for _ in range(2):
-        post(url, "save", task=episode, turn="0")
+    post(url, "save", task=episode, turn="0")
     kept = CLIENT.get(f"{url}/").text
-    tasks = [json.loads(line) for line in (sessions / "tasks.jsonl").read_text().splitlines()]
+    *by_hand, task = [json.loads(line) for line in (sessions / "tasks.jsonl").read_text().splitlines()]
 
     assert 'href="./?user=ana">of ana</a>' in kept
     post(url, "save", name="of ana", filter="", back="?user=ana")
     assert "of ana</a>" not in CLIENT.get(f"{url}/").text
-    assert [(one["messages"], one["answer"], one["user"]) for one in tasks] == [
-        ([{"role": "user", "content": "What about cake?"}], "Cake on Sunday.", "ana")
-    ]
+    assert by_hand == [{"prompt": "By hand"}, {"prompt": "without an end"}]
+    assert task["messages"] == [{"role": "user", "content": "What about cake?"}]
+    assert (task["answer"], task["user"]) == ("Cake on Sunday.", "ana")
 
 
 # -- agentfw view scan -------------------------------------------------------------------------------------------------

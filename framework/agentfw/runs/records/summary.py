@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from ...episode import Usage
-from ...errors import UnknownNameError
+from ...errors import UnknownNameError, UsageError
 from ...printing.out import counted, docs_page
 from ...report.statistics import Interval, PairedDifference, bootstrap, paired_difference
 from .figure_table import better, figures_of, in_order
@@ -232,20 +232,22 @@ def compare_runs(
     of_each = evaluations or [None] * len(folders)
     tables = []
     for folder, update in zip(folders, of_each, strict=True):
-        table = _tables(folder, (folder.result() if update is None else folder.evaluation(update)).metrics())
+        if not (records := (folder.result() if update is None else folder.evaluation(update)).metrics()):
+            raise folder.without_episodes()
+        table = _tables(folder, records)
         # Of a whole run, the headline also after each stage, as `error after 5`.
         stages = folder.stages() if update is None else {}
         for updates, records in stages.items() if len(stages) > 1 else ():
             stage = _tables(folder, records)
             if folder.headline in stage:
                 table[f"{folder.headline} after {updates}"] = stage[folder.headline]
-        if not table:
-            raise folder.without_episodes()
         tables.append(table)
     common = [name for name in tables[0] if all(name in table for table in tables)]
     for name in figures:
         if name not in common:
             raise UnknownNameError("figure", name, common)
+    if not common:
+        raise UsageError("these runs have no figure in common", fix="rate sessions of both, or compare others")
     chosen = list(figures) or in_order(common, folders[0].headline)
     names = tuple(
         folder.id if update is None else f"{folder.id}, evaluation {update}"
@@ -273,8 +275,9 @@ def change(folder: RunFolder) -> PairedDifference | None:
 
 def _tables(folder: RunFolder, records: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
     """Each metric by task. Tasks where it was not measured are omitted."""
-    # Tasks with the same seed in two environments are different tasks.
-    tasks = [f"{folder.about['spec']['environment']['name']}/{record['task']}" for record in records]
+    # Those with the same seed in two environments are different, and so are sessions, unless they were asked again.
+    origin = folder.about.get("replay_of", folder.about.get("created")) if folder.is_live else ""
+    tasks = [f"{origin}/{folder.about['spec']['environment']['name']}/{record['task']}" for record in records]
     return {
         name: {task: value for task, value in zip(tasks, values, strict=True) if not math.isnan(value)}
         for name, values in columns(records).items()

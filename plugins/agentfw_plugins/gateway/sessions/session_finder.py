@@ -190,7 +190,7 @@ class LiveSessionFinder(SessionFinder):
     async def _end(self, session: Session, finish: str) -> float:
         for answer in _answers_of(session):
             self._answers.pop(answer, None)
-        reward = await self.live.conclude(session, finish)
+        reward = await self.live.conclude(session, finish) or 0.0
         self.reading.ended(session.episode, reward)
         return reward
 

@@ -129,17 +129,19 @@ def test_a_bad_program_is_data(host: Host, tmp_path: Path, codes: dict[str, floa
 def test_values_of_a_task_are_words_and_a_server_that_a_program_starts_is_not_waited_for(
     host: Host, tmp_path: Path
 ) -> None:
-    (tmp_path / "tasks.jsonl").write_text('{"question": "{user} or {me}", "user": "ann", "n": 2}')
-    started = "subprocess.Popen(['sleep', '60'], start_new_session=True).pid"
-    (tmp_path / "agent.py").write_text(f"import json, subprocess, sys; print(json.dumps([sys.argv[1:], {started}]))")
-    command = f"{sys.executable} {tmp_path}/agent.py '{{question}}' {{n}}"
+    (tmp_path / "tasks.jsonl").write_text('{"question": "{user}/{me}", "user": "ann", "n": 2}')
+    told = "sys.argv, sys.executable, subprocess.Popen(['sleep', '60'], start_new_session=True).pid"
+    (tmp_path / "agent.py").write_text(f"import json, subprocess, sys; print(json.dumps([{told}]))")
+    (tmp_path / "python").symlink_to(sys.executable)
+    command = f"{tmp_path}/python {tmp_path}/agent.py '{{question}}' {{n}} http://a/b"
 
     (episode,) = played(host, tmp_path, {"command": command, "tasks": str(tmp_path / "tasks.jsonl")}, episodes=1)
 
     ended = next(event.data for event in episode.events if event.name == "ended")
-    words, server = json.loads(ended["out"])
+    words, python, server = json.loads(ended["out"])
     os.kill(server, signal.SIGKILL)
-    assert words == ["{user} or {me}", "2"]
+    assert words == [f"{tmp_path}/agent.py", "{user}/{me}", "2", "http://a/b"], "only files have a place"
+    assert python == f"{tmp_path}/python", "that of a virtual environment is a link"
     assert (episode.outcome["failed"], episode.outcome["timed_out"]) == (0.0, 0.0)
 
 
