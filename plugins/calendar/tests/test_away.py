@@ -48,6 +48,8 @@ def declined(session: Session) -> list[str]:
     [
         all_day("Vacation in Spain", "TRANSP:TRANSPARENT"),
         all_day("Urlaub"),
+        all_day("Elternzeit").replace("20261123", "20260601").replace("20261128", "20270601"),
+        "UID:away\nDTSTART;VALUE=DATE:20260601\nDURATION:P52W\nSUMMARY:Annual leave",
         all_day("Congés"),
         all_day("Lake house", "X-MICROSOFT-CDO-BUSYSTATUS:OOF"),
         all_day("Lake house", "X-GOOGLE-EVENT-TYPE:outOfOffice"),
