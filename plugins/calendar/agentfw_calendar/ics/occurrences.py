@@ -55,10 +55,10 @@ def occurrences(
     """Every date that touches the span, in order."""
     found: list[Occurrence] = []
     series: dict[str, Entry] = {}
-    changed: dict[str, dict[datetime, Entry]] = {}
+    changed: dict[str, set[date]] = {}
     for entry in entries:
         if entry.instead_of is not None:
-            changed.setdefault(entry.uid, {})[_instant(entry.instead_of, home)] = entry
+            changed.setdefault(entry.uid, set()).update((entry.instead_of, _instant(entry.instead_of, home)))
         elif entry.repeats:
             series[entry.uid] = entry
     budget = Budget()
@@ -69,11 +69,12 @@ def occurrences(
                 dates: Iterable[tuple[date, timedelta]] = [(entry.start, entry.length)]
             else:
                 parent = entry
-                others = changed.get(entry.uid, {})
+                # As with exceptions, one that is written as a date is of that day, at any time.
+                others = changed.get(entry.uid, set())
                 dates = [
                     (day, length)
                     for day, length in _dates(entry, since, until, home, budget)
-                    if _instant(day, home) not in others
+                    if others.isdisjoint((_instant(day, home), _plain(day)))
                 ]
             for day, length in dates:
                 start = _instant(day, home)
@@ -121,8 +122,7 @@ def _dates(
         if isinstance(day, datetime) is not entry.all_day:
             lengths[day] = entry.length if length is None else length
     for day, length in lengths.items():
-        plain = day.date() if isinstance(day, datetime) else day
-        if _instant(day, home) not in excluded and plain not in excluded_days:
+        if _instant(day, home) not in excluded and _plain(day) not in excluded_days:
             yield day, length
 
 
@@ -146,6 +146,10 @@ def _until(value: Any, zone: tzinfo) -> datetime:
 
 def _local(day: date) -> datetime:
     return day.replace(tzinfo=None) if isinstance(day, datetime) else datetime.combine(day, time())
+
+
+def _plain(day: date) -> date:
+    return day.date() if isinstance(day, datetime) else day
 
 
 def _instant(day: date, home: tzinfo) -> datetime:
