@@ -272,6 +272,8 @@ def test_a_meeting_at_nine_stays_at_nine_when_the_clocks_change(ics_file: IcsFil
     path = ics_file(NINE.replace("20261123", "20260316"))
 
     assert dates(path, date(2026, 3, 16)) == ["16.03. 09:00", "23.03. 09:00", "30.03. 09:00", "06.04. 09:00"]
+    leave = session(ics_file("UID:1\nDTSTART;VALUE=DATE:20261023\nDTEND;VALUE=DATE:20261026"), date(2026, 10, 23))
+    assert [f"{one.end.astimezone(leave.home):%d.%m. %H:%M}" for one in leave.found] == ["26.10. 00:00"]
 
 
 @pytest.mark.parametrize(

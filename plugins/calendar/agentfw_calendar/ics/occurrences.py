@@ -78,7 +78,8 @@ def occurrences(
                 ]
             for day, length in dates:
                 start = _instant(day, home)
-                end = start + length
+                # Days of the person: where clocks change, one has 23 or 25 hours.
+                end = (start.astimezone(home) + length).astimezone(UTC) if entry.all_day else start + length
                 if start < until and end > since:
                     found.append(Occurrence(entry, start, end, day, parent, _key(entry, day, parent)))
         except (Unreadable, RuleRefused) as error:
