@@ -287,6 +287,9 @@ def test_a_meeting_at_nine_stays_at_nine_when_the_clocks_change(ics_file: IcsFil
 )
 def test_an_exception_takes_its_date_out_however_it_is_written(ics_file: IcsFile, exception: str) -> None:
     assert dates(ics_file(f"{NINE}\n{exception}")) == ["23.11. 09:00", "07.12. 09:00", "14.12. 09:00"]
+    if exception.endswith(":20261130T090000"):  # without a zone, or with one of its own
+        abroad = f"{NINE}\n{exception}".replace("Europe/Berlin", "America/New_York")
+        assert dates(ics_file(abroad)) == ["23.11. 15:00", "07.12. 15:00", "14.12. 15:00"]
 
 
 @pytest.mark.parametrize("until", ["20261207", "20261207T080000Z", "20261207T090000"])

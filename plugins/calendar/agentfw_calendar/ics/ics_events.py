@@ -205,7 +205,9 @@ class Reader:
         return found
 
     def _entry(self, block: Block, event: Any) -> Entry:
+        self._local = self._home
         start = self._one_time(event, "DTSTART")
+        self._local = getattr(start, "tzinfo", None) or self._home
         if start is None:
             raise Unreadable("has no DTSTART that can be read")
         title = tidy(str(_first(event.get("SUMMARY", "")))) or "(no title)"
@@ -270,13 +272,16 @@ class Reader:
         return found
 
     def _placed(self, given: Any, value: Any) -> date | None:
-        """A time in its zone. icalendar's own lookup isn't used, because it remembers zones of other files."""
+        """A time in its zone, or without any in that of the event's start.
+
+        icalendar's own lookup isn't used, because it remembers zones of other files.
+        """
         if not isinstance(value, datetime):
             return value if isinstance(value, date) else None
         name = getattr(given, "params", {}).get("TZID")
         zone = self._zones.find(str(name)) if name else None
         if zone is None and (name or value.tzinfo is None):
-            zone = self._home
+            zone = self._local
         return value if zone is None else value.replace(tzinfo=zone)
 
 
