@@ -244,8 +244,8 @@ def test_what_cannot_be_followed_is_refused_with_a_reason(rule: dict[str, list[A
         list(rule_times(rule, datetime(2026, 1, 1), datetime(2026, 1, 1), datetime(2026, 2, 1), Budget()))
 
 
-def dates(path: Path, since: date = MONDAY) -> list[str]:
-    found = session(path, since)
+def dates(path: Path, since: date = MONDAY, days: int = 28) -> list[str]:
+    found = session(path, since, days)
     assert found.problems == []
     return starts(found)
 
@@ -272,6 +272,7 @@ def test_a_meeting_at_nine_stays_at_nine_when_the_clocks_change(ics_file: IcsFil
     path = ics_file(NINE.replace("20261123", "20260316"))
 
     assert dates(path, date(2026, 3, 16)) == ["16.03. 09:00", "23.03. 09:00", "30.03. 09:00", "06.04. 09:00"]
+    assert len(dates(ics_file(NINE.replace("WEEKLY", "DAILY")), days=1461)) == 1461
     leave = session(ics_file("UID:1\nDTSTART;VALUE=DATE:20261023\nDTEND;VALUE=DATE:20261026"), date(2026, 10, 23))
     assert [f"{one.end.astimezone(leave.home):%d.%m. %H:%M}" for one in leave.found] == ["26.10. 00:00"]
 

@@ -29,7 +29,7 @@ from .ics_lines import Problem
 BLOCK = "agentfw-block-"
 """How the ids of flexible blocks begin, which `agentfw calendar blocks` places."""
 _MOST_DATES = 1000
-"""Maximum number of dates of one series in the span."""
+"""Maximum number of dates of one series in the span. In a longer one, a series may have a date a day."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,14 +111,14 @@ def _dates(
     def as_given(moment: datetime) -> date:
         return moment.date() if entry.all_day else moment.replace(tzinfo=zone)
 
-    lengths: dict[date, timedelta] = {}
+    most, lengths = max(_MOST_DATES, (last - first).days), dict[date, timedelta]()
     if first <= local < last:
         lengths[entry.start] = entry.length  # RFC 5545: the start counts, whether or not the rule matches it
     for rule in entry.rules:
         for moment in _unfolded(rule, local, first, last, zone, budget):
             lengths[as_given(moment)] = entry.length
-            if len(lengths) > _MOST_DATES:
-                raise Unreadable(f"has more than {_MOST_DATES} dates in these days")
+            if len(lengths) > most:
+                raise Unreadable(f"has more than {most} dates in these days")
     for day, length in entry.added:
         if isinstance(day, datetime) is not entry.all_day:
             lengths[day] = entry.length if length is None else length
