@@ -177,6 +177,23 @@ def test_an_event_right_behind_a_series_is_restored_by_itself(calendar: Calendar
     assert decided.read_bytes() == path.read_bytes()
 
 
+LUNCH, WALK = event("", "20261201T1200", "Lunch"), event("", "20261201T1230", "Walk")
+OLD, NEW = (event("call", "20261202T1000", "Call", f"SEQUENCE:{number}") for number in (0, 2))
+
+
+@pytest.mark.parametrize("events", [(LUNCH, WALK, CALL, GROUP), (event("x", "20261202T0930", "Desk"), OLD, NEW)])
+def test_events_without_ids_or_in_several_revisions_are_undone(
+    calendar: Calendar, ics_file: IcsFile, events: tuple[str, ...]
+) -> None:
+    path = ics_file(*events)
+    decided = Path(calendar("decide", path, "--days", "10", answers="a\n" * 2)["outputs"][0])
+
+    undone = calendar("undo")
+
+    assert (len(undone["restored"]), undone["gone"]) == (undone["decisions"], [])
+    assert decided.read_bytes() == path.read_bytes()
+
+
 def test_one_event_or_the_last_session_is_undone_and_others_are_not(calendar: Calendar, ics_file: IcsFile) -> None:
     path = ics_file(GROUP, CALL, DENTIST)
     decided = Path(calendar("decide", path, answers="a\nb\n")["outputs"][0])

@@ -20,7 +20,7 @@ from typing import Any
 from agentfw.errors import UsageError
 from agentfw.printing.out import Out
 
-from ..ics.ics_events import Entry, Reader, Zones
+from ..ics.ics_events import Entry, Reader, Zones, uid_of
 from ..ics.ics_lines import Block, FileLines, Problem
 from ..ics.occurrences import Occurrence, occurrences
 from ..ics.sources import Part, Source
@@ -52,7 +52,7 @@ class Dates:
         near = (max(since, _EARLIEST) - _MARGIN, min(until, _LATEST) + _MARGIN)
         blocks = [part.lines.blocks("VEVENT") for part in parts]
         if only is not None:
-            blocks = [[block for block in some if block.first_text("UID") in only] for some in blocks]
+            blocks = [[block for block in some if uid_of(block) in only] for some in blocks]
         read = [[block for block in some if _may_touch(block, near)] for some in blocks]
         if (count := sum(map(len, read))) > _MOST_EVENTS:
             raise UsageError(

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import NamedTuple
 
-from .ics_events import address_of, named_zone
+from .ics_events import address_of, named_zone, uid_of
 from .ics_lines import Block, FileLines, Line, decoded
 from .occurrences import Occurrence
 
@@ -83,13 +83,12 @@ def unmarked(lines: FileLines, marks: Iterable[Mark], owner: str) -> tuple[bytes
     undone = []
     for mark in marks:
         (then,) = FileLines(mark.now.encode("latin-1")).blocks("VEVENT")
-        block = next((block for block in blocks if _identity(block) == _identity(then)), None)
+        before = FileLines(mark.was.encode("latin-1")).blocks("VEVENT") if mark.was else _master(lines, then)
+        same = (block for block in blocks if _identity(block) == _identity(then))
+        block = next((one for one in same if _is_marked(one, before, owner)), None)  # of several revisions
         if block is None:
             continue
         assert block.end is not None
-        before = FileLines(mark.was.encode("latin-1")).blocks("VEVENT") if mark.was else _master(lines, block)
-        if not _is_marked(block, before, owner):
-            continue
         was = own_status(before[0], owner) if before else ""
         if _content(block) == _content(then):
             undone.append(mark)
@@ -145,7 +144,7 @@ def _is_marked(block: Block, before: Sequence[Block], owner: str) -> bool:
 
 def _identity(block: Block) -> tuple[str, object]:
     dated = block.lines_of("RECURRENCE-ID")
-    return block.first_text("UID"), _moment(dated[0]) if dated else ""
+    return uid_of(block), _moment(dated[0]) if dated else ""
 
 
 def _moment(line: Line) -> object:
@@ -169,7 +168,7 @@ def _zone_of(line: Line) -> str:
 
 def _master(lines: FileLines, block: Block) -> list[Block]:
     """The series that a date belongs to."""
-    return [one for one in lines.blocks("VEVENT") if _identity(one) == (block.first_text("UID"), "")]
+    return [one for one in lines.blocks("VEVENT") if _identity(one) == (uid_of(block), "")]
 
 
 class _Said(NamedTuple):
