@@ -130,6 +130,7 @@ def test_undoing_one_date_of_a_series_keeps_the_others(decide: Calendar, calenda
     calendar("undo", "Standup", "--on", "2099-11-11")
 
     assert [one["decided_before"] for one in decide(path, "s\n", days=28)["conflicts"]] == [True, False, True, True]
+    assert decide(path, "u\nq\n", days=28)["undone"] == ["Call with Acme"], "at first, the last answer of before"
 
 
 # -- undo: the last session, one event, or everything; edits of others stay --------------------------------------------

@@ -300,11 +300,10 @@ class PersonFile:
         self._count()
 
     def undo(self) -> dict[str, Any] | None:
-        """Take back the last decision and what was learned from it. Returns it, or None if there is none."""
-        if not self.decisions:
-            return None
-        decision = self.decisions[-1]
-        self.take_back([decision["id"]])
+        """Take back the last answer and what was learned from it. Returns it, or None if there is none."""
+        said = (one for one in reversed(self.decisions) if not (one.get("again") or one.get("by_hand")))
+        if (decision := next(said, None)) is not None:
+            self.take_back([decision["id"]])
         return decision
 
     def take_back(self, ids: Collection[str]) -> None:
