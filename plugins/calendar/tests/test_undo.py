@@ -288,6 +288,24 @@ def test_one_file_goes_on_with_earlier_weeks(calendar: Calendar, ics_file: IcsFi
     assert Path(written).read_text().count(DECLINED) == declined
 
 
+@pytest.mark.parametrize("uid", ["call", "call\\, of Acme", ""])
+def test_marks_stay_in_another_zone_and_without_the_other_calendar(
+    calendar: Calendar, ics_file: IcsFile, uid: str
+) -> None:
+    both = ics_file(CALL.replace("UID:call", f"UID:{uid}"), DENTIST, event("lunch", "20261130T1045", "Lunch"))
+    other = ics_file(GROUP.replace("RRULE:FREQ=WEEKLY\n", ""), name="other.ics")
+    calendar("decide", both, other, "--days", "5", answers="a\n")
+
+    calendar("decide", both, other, "--zone", "Asia/Tokyo", answers="a\n")
+    for _ in range(2):
+        calendar("decide", both, "--zone", "Asia/Tokyo", since="2026-11-28")
+    decided = both.with_name("my.decided.ics")
+    assert decided.read_text().count(DECLINED) == 2
+
+    assert [one["title"] for one in calendar("undo")["restored"]] == ["Lunch"], "what was decided before stays"
+    assert decided.read_text().count(DECLINED) == 1
+
+
 def test_a_mark_that_somebody_else_removed_is_not_undone_again() -> None:
     now = f"BEGIN:VEVENT\r\nUID:a\r\n{DECLINED}:TRUE\r\nEND:VEVENT"
     mark = Mark("a", "BEGIN:VEVENT\r\nUID:a\r\nEND:VEVENT", now)

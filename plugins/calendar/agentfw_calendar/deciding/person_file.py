@@ -63,6 +63,8 @@ class Noted:
     """The events of the conflict, by key, as they were."""
     session: str
     at: str
+    calendars: Sequence[str] = ()
+    """All calendars of the session, which the events of the conflict may be in."""
 
     @property
     def uid(self) -> str:
