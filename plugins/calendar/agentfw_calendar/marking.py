@@ -249,7 +249,7 @@ def _in_file(known: PersonFile, source: str, path: Path, marks: Sequence[Noted],
     if data != before:
         # If nobody else changed the file, later sessions go on with it.
         last = known.written.output(source)
-        if last is not None and last[1] == digest(before):
+        if last is not None and digest(before) in last[1]:
             known.written.note(Writing(source, str(path), digest(data), ()))
         write_whole(path, data)
     undone.restored += [noted for noted in marks if noted.mark in removed]

@@ -267,10 +267,14 @@ def test_what_others_changed_stays_and_a_date_has_its_alarm_again(calendar: Cale
 def test_a_file_that_another_program_changed_is_not_overwritten(calendar: Calendar, ics_file: IcsFile) -> None:
     path = ics_file(GROUP, CALL, DENTIST)
     decided = Path(calendar("decide", path, answers="a\n")["outputs"][0])
+    before = decided.read_bytes()
+    calendar("decide", path, answers="b\n")
+    decided.write_bytes(before)  # as if the second session had been killed just before it wrote
+    assert calendar("decide", path)["outputs"] == [str(decided)]
     decided.write_bytes(decided.read_bytes() + b"\r\n")
     theirs = decided.read_bytes()
 
-    (second,) = calendar("decide", path, answers="b\n")["outputs"]
+    (second,) = calendar("decide", path)["outputs"]
 
     assert decided.read_bytes() == theirs
     assert Path(second).name == "my.decided-2.ics"

@@ -97,7 +97,7 @@ class Written:
     def __init__(self, path: Path, person: str, *, read_only: bool = False) -> None:
         self.person = person
         self._marks: dict[tuple[str, str], Noted] = {}
-        self._outputs: dict[str, tuple[Path, str]] = {}
+        self._outputs: dict[str, tuple[Path, frozenset[str]]] = {}
         for record in read_journal(path):
             if record["person"] == person:
                 self._take(record)
@@ -114,8 +114,8 @@ class Written:
     def find(self, source: str, key: str) -> Noted | None:
         return self._marks.get((source, key))
 
-    def output(self, source: str) -> tuple[Path, str] | None:
-        """The file that was written last for a calendar, and its digest."""
+    def output(self, source: str) -> tuple[Path, frozenset[str]] | None:
+        """The file that was written last for a calendar, and the digests of what was to be written for it."""
         return self._outputs.get(source)
 
     def note(self, writing: Writing) -> None:
@@ -142,7 +142,8 @@ class Written:
                 self._marks.pop(noted.place, None)
                 self._marks[noted.place] = noted
             if writing["output"]:
-                self._outputs[writing["source"]] = (Path(writing["output"]), writing["digest"])
+                _, digests = self._outputs.get(writing["source"], (None, frozenset[str]()))
+                self._outputs[writing["source"]] = (Path(writing["output"]), digests | {writing["digest"]})
 
 
 _PLACES = 6

@@ -11,7 +11,7 @@ A calendar on a CalDAV server, in `caldav_source`, is changed in place.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date
 from hashlib import sha256
@@ -76,11 +76,11 @@ class NewFile:
     output: Path | None
     mode = 0o600
 
-    def go_on(self, last: tuple[Path, str] | None) -> None:
+    def go_on(self, last: tuple[Path, Collection[str]] | None) -> None:
         """Choose the file to write: as given, else the last one, unless another program has changed it."""
         if self.output is None and last is not None:
             path, wrote = last
-            self.output = path if not path.exists() or digest(path.read_bytes()) == wrote else None
+            self.output = path if not path.exists() or digest(path.read_bytes()) in wrote else None
         self.output = self.output or _free(self.file)
 
     def write(self, changed: Sequence[tuple[Part, bytes]]) -> Saved:
