@@ -10,6 +10,7 @@ A calendar on a CalDAV server, in `caldav_source`, is changed in place.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -96,7 +97,7 @@ class FileSource(NewFile):
     def __init__(self, file: Path, output: Path | None = None) -> None:
         self.file = file
         self.output = _checked(file, output)
-        self.identity = str(file.absolute())
+        self.identity = os.path.abspath(file)  # one file, from whatever folder it is named
 
     @property
     def name(self) -> str:
