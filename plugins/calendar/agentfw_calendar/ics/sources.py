@@ -124,8 +124,10 @@ class AddressSource(NewFile):
     def __init__(self, address: str, output: Path | None = None) -> None:
         self._address = re.sub(r"^webcal://", "https://", address)
         parts = urlsplit(self._address)
-        self._shown = f"{parts.hostname}/{Path(parts.path).name}"  # the rest of such an address is often a secret
-        self.file = Path(re.sub(r"[^\w.-]", "_", Path(parts.path).name).lstrip(".") or "calendar.ics")
+        # The rest of such an address is often a secret, and so is a name without .ics, as at iCloud and Nextcloud.
+        name = Path(parts.path).name if parts.path.lower().endswith(".ics") else "calendar.ics"
+        self._shown = f"{parts.hostname}/{name}"
+        self.file = Path(re.sub(r"[^\w.-]", "_", name).lstrip("."))
         self.output = output
         # The address is a secret, and isn't kept.
         self.identity = f"{self._shown} {sha256(self._address.encode()).hexdigest()[:16]}"
