@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from agentfw_calendar.deciding.person_file import PersonFile
 from agentfw_calendar.ics.ics_lines import FileLines
 from agentfw_calendar.ics.ics_marking import DECLINED, Mark, unmarked
 
@@ -225,6 +226,24 @@ def test_two_people_who_share_a_file_decide_and_undo_each_for_themselves(
     assert (unsure.code, "pass --me ana@lab.example" in unsure.err) == (2, True)
     assert ([one["title"] for one in undone["restored"]], undone["decisions"]) == (["Group meeting"], 1)
     assert (again["decided_before"], again["kept"]) == (True, "A")
+
+
+def test_two_sessions_of_one_person_at_once_take_back_each_its_own(
+    calendar: Calendar, ics_file: IcsFile, tmp_path: Path
+) -> None:
+    calendar("decide", ics_file(GROUP, CALL, DENTIST), answers="a\nb\n")
+    hub, who = tmp_path / "hub.db", "ana@lab.example"
+    with PersonFile(hub, who) as known:
+        first, second = ({key: one[key] for key in ("keys", "events", "accepted")} for one in known.decisions)
+        known.take_back([one["id"] for one in known.decisions])
+
+    with PersonFile(hub, who) as here, PersonFile(hub, who) as there:
+        here.note(first)
+        there.note(second)
+        here.undo()
+
+    with PersonFile(hub, who, read_only=True) as known:
+        assert [one["keys"] for one in known.decisions] == [second["keys"]]
 
 
 def test_an_event_is_undone_by_its_whole_title_and_the_day_that_is_shown(

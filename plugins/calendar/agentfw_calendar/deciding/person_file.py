@@ -311,10 +311,7 @@ class PersonFile:
 
     def take_back(self, ids: Collection[str]) -> None:
         """Take back decisions, and what was learned from them."""
-        if self.choices and list(ids) == [self.choices[-1]["id"]]:
-            self._append(person=self.person, undone=True)  # as the versions before write it
-        else:
-            self._append(whose=self.person, taken_back=sorted(ids))
+        self._append(whose=self.person, taken_back=sorted(ids))
         self._learn_again()
         self._count()
 
