@@ -67,7 +67,7 @@ def events(path: Path) -> list[tuple[Any, ...]]:
 def test_declined_events_are_marked_and_nothing_else_is(decided: Calendar, tmp_path: Path, ics_file: IcsFile) -> None:
     path = ics_file(GROUP, CALL, DENTIST)
     before = path.read_bytes()
-    (tmp_path / "answers.txt").write_text(f"# first the call\n{LONG}\na\n")
+    (tmp_path / "answers.txt").write_text(f"\ufeff# first the call\n{LONG}\na: we decide\u2028there\n", "utf-8")
 
     answer = decided(path, "--answers", str(tmp_path / "answers.txt"))
 

@@ -33,7 +33,7 @@ def blocks(calendar_session: Calendar, tmp_path: Path) -> Calendar:
     """Call `agentfw calendar blocks` for one week with these blocks in the person's file."""
 
     def call(calendar: object, wanted: str, *words: str, answers: str | None = None) -> Any:
-        (tmp_path / "me.toml").write_text(wanted)
+        (tmp_path / "me.toml").write_text(f"\ufeff{wanted}", "utf-8")  # as editors of Windows write it
         given = ("--people", "me.toml", "--me", "ana@lab.example", "--zone", "Europe/Berlin", "--weeks", "1")
         agreed = () if answers is not None or "--history" in words else ("--yes",)
         return calendar_session("blocks", calendar, *given, *words, *agreed, "--json", answers=answers).json
