@@ -210,6 +210,7 @@ class Session:
     def write(self, known: PersonFile) -> list[Said | str]:
         """Write what was decided to what is there now. Returns where it is, and what couldn't be written."""
         now = self._read_again()
+        known.written.read_again()
         marking = Marking(now.parts, self.sources, known, now.people, now.home, datetime.now(UTC))
         for outcome in now.outcomes:
             marking.decline(outcome)

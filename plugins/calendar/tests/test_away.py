@@ -158,6 +158,15 @@ def test_the_rest_is_accepted_at_once_and_teaches_nothing(ics_file: IcsFile, tmp
         assert len(known.decisions) == 2, "the third was not looked at"
 
 
+def test_two_sessions_at_once_write_into_one_file(ics_file: IcsFile) -> None:
+    path = ics_file(*(timed(f"{side}{day}", day, "0900", f"{side} {day}") for day in (23, 24) for side in "xy"))
+
+    played(path, "a\na\n", meanwhile=lambda: played(path, "a\n"))
+
+    assert [file.name for file in path.parent.glob("*.decided*.ics")] == ["my.decided.ics"]
+    assert path.with_name("my.decided.ics").read_text().count("X-AGENTFW-DECLINED") == 2
+
+
 # -- drafts ------------------------------------------------------------------------------------------------------------
 
 JOE_ASKS = "ORGANIZER;CN=Joe:mailto:joe@acme.example"

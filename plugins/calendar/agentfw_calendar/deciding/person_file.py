@@ -95,16 +95,20 @@ class Written:
     """One person's marks."""
 
     def __init__(self, path: Path, person: str, *, read_only: bool = False) -> None:
-        self.person = person
-        self._marks: dict[tuple[str, str], Noted] = {}
-        self._outputs: dict[str, tuple[Path, frozenset[str]]] = {}
-        for record in read_journal(path):
-            if record["person"] == person:
-                self._take(record)
+        self.person, self._path = person, path
+        self.read_again()
         self._journal: Journal | None = None
         if not read_only:
             make_private(path)
             self._journal = Journal.open(path)
+
+    def read_again(self) -> None:
+        """Take in what was written by now, also by another session of this person."""
+        self._marks: dict[tuple[str, str], Noted] = {}
+        self._outputs: dict[str, tuple[Path, frozenset[str]]] = {}
+        for record in read_journal(self._path):
+            if record["person"] == self.person:
+                self._take(record)
 
     @property
     def marks(self) -> list[Noted]:
