@@ -18,7 +18,7 @@ the block has been before says nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -129,9 +129,11 @@ class BlockFile:
             if one.start >= until:
                 continue
             span, imported = found.calendar.get(uid), uid in self._state.seen
+            waits = self._state.unwritten.get(uid)
             if not found.in_place and (span in self._state.earlier[uid] or (span is None and not imported)):
                 span = one.span if found.own is None else found.own.get(uid)
-            if one.start <= now or uid in self._state.unwritten or span == one.span:
+            is_as_left = waits is not None and (span in self._state.earlier[uid] if span else waits.was is None)
+            if one.start <= now or is_as_left or span == one.span:
                 there.append(one)
             elif span is None:
                 deleted.append(one)
@@ -172,7 +174,8 @@ class BlockFile:
         state = self._state
         changes = [_from_plain(one) for one in record.get("changes", ())]
         for change in changes:
-            state.unwritten[change.uid] = change
+            # In the calendar it is as before the first change that isn't written.
+            state.unwritten[change.uid] = replace(change, was=state.unwritten.get(change.uid, change).was)
             if change.now is None:
                 state.placed.pop(change.uid, None)
             else:
@@ -188,6 +191,7 @@ class BlockFile:
         for uid, start, end in record.get("by_hand", ()):
             span = (datetime.fromisoformat(start), datetime.fromisoformat(end))
             state.placed[uid] = Placed(uid, state.placed[uid].title, *span, by_hand=True)
+            state.unwritten.pop(uid, None)
         state.seen.update(record.get("seen", ()))
         for uid in (*record.get("skip", ()), *record.get("want", ())):
             state.placed.pop(uid, None)

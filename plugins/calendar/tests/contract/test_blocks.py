@@ -238,6 +238,24 @@ def test_on_a_server_blocks_are_events_and_what_others_added_to_them_stays(block
     assert place in server.events
 
 
+def test_a_block_that_is_moved_while_a_change_is_not_taken_stays_there(blocks: Calendar, server: Any) -> None:
+    blocks(server.address, FOCUS)
+    (place,) = server.events
+    day = events_of(server.events[place])[0]["DTSTART"].dt.day
+    server.put("audit", event("Audit", day, "0900", 3))
+
+    def moved_by_hand(at: str) -> None:
+        server.save(place, server.events[place].replace(f"202611{day}T", "20261127T"))
+
+    server.before_write = moved_by_hand
+    refused = blocks(server.address, FOCUS)
+    server.before_write = lambda at: None
+    again = blocks(server.address, FOCUS)
+
+    assert (len(refused["changes"]), refused["written"], again["changes"], again["written"]) == (1, 0, [], 0)
+    assert events_of(server.events[place])[0]["DTSTART"].dt.day == 27
+
+
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
