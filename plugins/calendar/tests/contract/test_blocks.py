@@ -238,8 +238,11 @@ def test_on_a_server_blocks_are_events_and_what_others_added_to_them_stays(block
     assert place in server.events
 
 
-def test_a_block_that_is_moved_while_a_change_is_not_taken_stays_there(blocks: Calendar, server: Any) -> None:
-    blocks(server.address, FOCUS)
+def test_a_block_that_is_moved_while_a_change_is_not_taken_stays_there(
+    blocks: Calendar, server: Any, path: Path
+) -> None:
+    for calendar in (path, server.address):  # what is in a file wasn't deleted from a server
+        blocks(calendar, FOCUS)
     (place,) = server.events
     day = events_of(server.events[place])[0]["DTSTART"].dt.day
     server.put("audit", event("Audit", day, "0900", 3))
