@@ -199,6 +199,15 @@ def marked(moment: Moment) -> list[str]:
     return ['{"points": [2, 2, 1], "marks": {"procedure": 2, "personal": 4, "proactive": 5}}']
 
 
+def test_no_character_of_a_text_ends_its_row(tmp_path: Path) -> None:
+    folder = write_copy(tmp_path, persons=6, instructions=12)
+    swap(EMAILS, "invoice 1", b"invoice\x85 1")(folder)
+
+    facts = json.loads(CliRunner().invoke(data, ["check", "etapp", str(folder), "--json"]).stdout)
+
+    assert [gap for gap in facts["gaps"] if "left out" in gap] == []
+
+
 def test_a_whole_copy_has_no_gaps_and_a_folder_that_is_none_says_what_to_do(copy_folder: Path, tmp_path: Path) -> None:
     shown = CliRunner().invoke(data, ["check", "etapp", str(copy_folder), "--json"])
 
