@@ -376,7 +376,7 @@ def test_a_policy_writes_and_what_cannot_be_used_is_counted_and_drawn_anew(copy_
         number = moment.observations[0].data["attempt"]
         said = {0: "No.", 1: '{"query": "short", "personal": ["a"], "proactive": ["b"]}'}
         brief = brief_of(load_copy(str(copy_folder)), number)
-        own = f"{brief.person}: {', '.join(brief.tools)}, at once"
+        own = f"{brief.person}: {', '.join(brief.tools)}, at once \ud83d"
         query = "Please arrange my evening." if number in (2, 3) else own
         return [said.get(number, json.dumps({"query": query, "personal": ["a"], "proactive": ["b"]}))]
 
