@@ -304,6 +304,9 @@ def test_the_public_sample_is_imported_annotated_and_validated_unless_too_much_i
     one, all = (call("validate", tmp_path / name)["margins"] for name in ("one", "all"))
     assert [row["triggers"] for row in one] == [2] * 5
     assert [row["passed"] for row in all] == [9, 9, 7, 4, 4]
+    for command, *words in (("annotate", "--rule"), ("validate",)):
+        with pytest.raises(UsageError, match="all is the data itself"):
+            call(command, tmp_path / "all", *words, "--out", tmp_path / "all")
 
     rows = json.loads(SAMPLE.read_text("utf-8"))
     rows[0]["original"].pop()
