@@ -180,15 +180,17 @@ def serve(calendars: tuple[str, ...], port: int, **options: Any) -> None:
     asked = Asked(calendars, **options)
     session = opened(asked)
     texts = session.texts
-    with PersonFile(asked.hub or data_file(), session.person) as known:
-        planner = Planner(
-            lambda: opened(asked), known, lambda: proposing(assembled(asked.policy, asked.assignments), asked)
-        )
-        try:
-            told = texts("stop_hint")
-            asyncio.run(serve_page(planner, port, lambda address: asked.out.words(f"{address}   {told}\n")))
-        except KeyboardInterrupt:
-            asked.out.note(texts("stopped"))
+    planner = Planner(
+        lambda: opened(asked),
+        lambda: PersonFile(asked.hub or data_file(), session.person),
+        lambda: proposing(assembled(asked.policy, asked.assignments), asked),
+    )
+    with planner.reading():  # a file that can't be used is told before the page is
+        told = texts("stop_hint")
+    try:
+        asyncio.run(serve_page(planner, port, lambda address: asked.out.words(f"{address}   {told}\n")))
+    except KeyboardInterrupt:
+        asked.out.note(texts("stopped"))
 
 
 @calendar.command()

@@ -29,7 +29,7 @@ from .deciding.calendar_reading import Dates
 from .deciding.environment import Outcome
 from .deciding.people import People
 from .deciding.person_file import Noted, PersonFile, Writing
-from .deciding.precedents import Facts, facts
+from .deciding.precedents import Facts, changes, facts
 from .ics.caldav_source import CalDavSource
 from .ics.ics_lines import FileLines
 from .ics.ics_marking import DECLINED, marked, status_before, unmarked
@@ -48,6 +48,7 @@ class _Wanted:
     seen: Mapping[str, Facts]
     session: str
     at: str
+    calendars: Sequence[str]
 
 
 class Marking:
@@ -76,9 +77,10 @@ class Marking:
                 if (one.key, one.start) in declined:
                     before = self.known.written.find(part.source.identity, one.key)
                     session, at = self.known.session, self.now.isoformat()
-                    if outcome.known and before is not None and before.seen == seen:
+                    if outcome.known and before is not None and self._same(before.seen, seen):
                         session, at = before.session, before.at
-                    self._wanted[part].append(_Wanted(one, seen, session, at))
+                    calendars = [each.identity for each in self.sources]
+                    self._wanted[part].append(_Wanted(one, seen, session, at, calendars))
 
     def write(self, asked: Collection[str]) -> list[Said | str]:
         """Write all calendars. `asked` are the keys of events that this session asked about."""
@@ -102,19 +104,11 @@ class Marking:
             if not wanted and source.in_place:
                 continue
             data, marks = marked(part.lines, [one.one for one in wanted.values()], self.people.owner, self.now)
-            noted = [
-                Noted(
-                    source.identity,
-                    part.name,
-                    wanted[mark.key].one.entry.title,
-                    wanted[mark.key].one.start.isoformat(),
-                    mark,
-                    wanted[mark.key].seen,
-                    wanted[mark.key].session,
-                    wanted[mark.key].at,
-                )
-                for mark in marks
-            ]
+            noted = []
+            for mark in marks:
+                one, date = wanted[mark.key], wanted[mark.key].one
+                about = (date.entry.title, date.start.isoformat(), mark, one.seen, one.session, one.at, one.calendars)
+                noted.append(Noted(source.identity, part.name, *about))
             found = [self.known.written.find(*mark.place) for mark in noted]
             new[part], before[part] = noted, [mark for mark in found if mark is not None]
             # On disk before the calendar is changed.
@@ -149,18 +143,27 @@ class Marking:
                 there.setdefault(one.key, []).append(facts(one, self.people, self.home))
         dropped = []
         for noted in earlier:
-            holds = all(one in there.get(key, ()) for key, one in noted.seen.items())
+            # Nothing is known of what it clashed with in a calendar that isn't read now.
+            is_read = {*noted.calendars} <= {source.identity for source in self.sources}
+            seen = noted.seen if is_read else {noted.mark.key: noted.seen[noted.mark.key]}
+            holds = all(
+                any(self._same({key: one}, {key: now}) for now in there.get(key, ())) for key, one in seen.items()
+            )
             if noted.mark.key not in asked and holds:
                 self._repeat(noted, dates)
             elif noted.mark.key not in {one.one.key for some in self._wanted.values() for one in some}:
                 dropped.append(noted)
         return dropped
 
+    def _same(self, then: Mapping[str, Facts], now: Mapping[str, Facts]) -> bool:
+        """Whether a decision about these dates still holds, wherever the person is."""
+        return then.keys() == now.keys() and not any(changes(one, now[key], self.home) for key, one in then.items())
+
     def _repeat(self, noted: Noted, dates: Sequence[tuple[Part, Sequence[Occurrence]]]) -> None:
         for part, found in dates:
             if part.source.identity == noted.source:
                 self._wanted[part] += [
-                    _Wanted(one, noted.seen, noted.session, noted.at)
+                    _Wanted(one, noted.seen, noted.session, noted.at, noted.calendars)
                     for one in found
                     if one.key == noted.mark.key and not one.entry.block.lines_of(DECLINED)
                 ]
@@ -246,7 +249,7 @@ def _in_file(known: PersonFile, source: str, path: Path, marks: Sequence[Noted],
     if data != before:
         # If nobody else changed the file, later sessions go on with it.
         last = known.written.output(source)
-        if last is not None and last[1] == digest(before):
+        if last is not None and digest(before) in last[1]:
             known.written.note(Writing(source, str(path), digest(data), ()))
         write_whole(path, data)
     undone.restored += [noted for noted in marks if noted.mark in removed]

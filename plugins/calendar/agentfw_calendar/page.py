@@ -1,12 +1,13 @@
 """The page of `agentfw calendar serve`: what it shows and does, and one HTML file that loads nothing else.
 
     planner = Planner(open_session, known, make_policy)
-    await planner.week()                                # the calendars as they are now, clashes and proposals
-    await planner.decide({"keys": [...], "keep": "...", "scope": "series"})
-    await planner.write()                               # marks what was declined; returns drafts
+    with planner.reading():
+        await planner.week()                            # the calendars as they are now, clashes and proposals
+        await planner.decide({"keys": [...], "keep": "...", "scope": "series"})
+        await planner.write()                           # marks what was declined; returns drafts
 
-The planner holds no state of its own but what is on disk. The calendars are read again for each answer, so that what
-another client changed is seen at once.
+The planner holds no state of its own but what is on disk. The calendars and what is known of the person are read again
+for each answer, so that what another client changed, and what was decided on a terminal, is seen at once.
 
 Only this machine can reach the page. Its content security policy allows its own script and style sheet alone, by their
 hashes, and connections to this server alone. Requests must name this machine as their host, so that no other site can
@@ -18,7 +19,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from importlib.resources import files
 from typing import Any
@@ -62,10 +64,23 @@ class _OnPage:
 class Planner:
     """One person's calendars, and what is known of them."""
 
+    known: PersonFile
+
     def __init__(
-        self, open_session: Callable[[], Session], known: PersonFile, make_policy: Callable[[], Policy]
+        self,
+        open_session: Callable[[], Session],
+        open_known: Callable[[], PersonFile],
+        make_policy: Callable[[], Policy],
     ) -> None:
-        self._open, self.known, self._make_policy = open_session, known, make_policy
+        self._open, self._open_known, self._make_policy = open_session, open_known, make_policy
+        self._session = ""
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Read what is known of the person. All answers of one page are one session."""
+        with self._open_known() as self.known:
+            self._session = self.known.session = self._session or self.known.session
+            yield
 
     async def week(self) -> dict[str, Any]:
         """Everything that the page shows."""
@@ -255,7 +270,8 @@ def page_app(planner: Planner) -> Any:
                 return JSONResponse({"error": "this is no request of the page", "fix": "reload it"}, 400)
             try:
                 async with one_at_a_time:
-                    return JSONResponse(await act(given), headers={"cache-control": "no-store"})
+                    with planner.reading():
+                        return JSONResponse(await act(given), headers={"cache-control": "no-store"})
             except AgentfwError as error:
                 return JSONResponse({"error": error.message, "fix": error.fix}, 409)
 

@@ -10,7 +10,7 @@ can conflict with an event in another.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import cached_property
@@ -97,7 +97,8 @@ class Session:
 
     @classmethod
     def _of(cls, parts: Sequence[Part], sources: Sequence[Source], wishes: Wishes) -> Session:
-        whole = parts[0].lines if len(parts) == 1 else FileLines(b"\n".join(_texts(parts)))
+        lines = (line for part in parts for line in part.lines.physical)
+        whole = parts[0].lines if len(parts) == 1 else FileLines(b"\n".join(lines))
         home, zone = home_of(whole, wishes.zone)
         first = wishes.since or datetime.now(home).date()
         try:
@@ -210,6 +211,7 @@ class Session:
     def write(self, known: PersonFile) -> list[Said | str]:
         """Write what was decided to what is there now. Returns where it is, and what couldn't be written."""
         now = self._read_again()
+        known.written.read_again()
         marking = Marking(now.parts, self.sources, known, now.people, now.home, datetime.now(UTC))
         for outcome in now.outcomes:
             marking.decline(outcome)
@@ -280,10 +282,6 @@ class Session:
 
 def _read(sources: Sequence[Source], wishes: Wishes) -> list[Part]:
     return [part for source in sources for part in source.read(wishes.since or date.today(), wishes.days)]
-
-
-def _texts(parts: Sequence[Part]) -> Iterator[bytes]:
-    return (line for part in parts for line in part.lines.physical)
 
 
 def _title_kept(decision: Mapping[str, Any]) -> str:

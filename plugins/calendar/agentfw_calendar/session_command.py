@@ -298,7 +298,7 @@ def text_of(answers: Path) -> tuple[str, str]:
     if str(answers) == "-":
         return sys.stdin.read(), "stdin"
     try:
-        return answers.read_text("utf-8"), str(answers)
+        return answers.read_text("utf-8-sig"), str(answers)
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"can't read {answers}: {error}", fix="pass a text file in UTF-8") from None
 

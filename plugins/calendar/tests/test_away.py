@@ -48,6 +48,8 @@ def declined(session: Session) -> list[str]:
     [
         all_day("Vacation in Spain", "TRANSP:TRANSPARENT"),
         all_day("Urlaub"),
+        all_day("Elternzeit").replace("20261123", "20260601").replace("20261128", "20270601"),
+        "UID:away\nDTSTART;VALUE=DATE:20260601\nDURATION:P52W\nSUMMARY:Annual leave",
         all_day("Congés"),
         all_day("Lake house", "X-MICROSOFT-CDO-BUSYSTATUS:OOF"),
         all_day("Lake house", "X-GOOGLE-EVENT-TYPE:outOfOffice"),
@@ -154,6 +156,15 @@ def test_the_rest_is_accepted_at_once_and_teaches_nothing(ics_file: IcsFile, tmp
     assert [len(outcome.declined) for outcome in session.outcomes] == [1, 1, 1]
     with PersonFile(tmp_path / "hub.db", session.person, read_only=True) as known:
         assert len(known.decisions) == 2, "the third was not looked at"
+
+
+def test_two_sessions_at_once_write_into_one_file(ics_file: IcsFile) -> None:
+    path = ics_file(*(timed(f"{side}{day}", day, "0900", f"{side} {day}") for day in (23, 24) for side in "xy"))
+
+    played(path, "a\na\n", meanwhile=lambda: played(path, "a\n"))
+
+    assert [file.name for file in path.parent.glob("*.decided*.ics")] == ["my.decided.ics"]
+    assert path.with_name("my.decided.ics").read_text().count("X-AGENTFW-DECLINED") == 2
 
 
 # -- drafts ------------------------------------------------------------------------------------------------------------

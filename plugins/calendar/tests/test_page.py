@@ -20,7 +20,7 @@ from agentfw_calendar.page import Planner, page_app, serve_page
 from agentfw_calendar.session import Session, Wishes
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
 
-from .events import IcsFile, event
+from .events import Calendar, IcsFile, event
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
@@ -44,11 +44,13 @@ def events() -> tuple[str, ...]:
 
 
 @pytest.fixture
-def planner(ics_file: IcsFile, tmp_path: Path, events: tuple[str, ...]) -> Iterator[Planner]:
-    path = ics_file(*events)
-    with PersonFile(tmp_path / "hub.db", "ana@lab.example") as known:
-        wishes = Wishes(since=date(2099, 11, 2))
-        yield Planner(lambda: Session.open([FileSource(path)], wishes), known, lambda: LinearPolicy())
+def planner(ics_file: IcsFile, tmp_path: Path, events: tuple[str, ...]) -> Planner:
+    path, wishes = ics_file(*events), Wishes(since=date(2099, 11, 2))
+    return Planner(
+        lambda: Session.open([FileSource(path)], wishes),
+        lambda: PersonFile(tmp_path / "hub.db", "ana@lab.example"),
+        lambda: LinearPolicy(),
+    )
 
 
 @pytest.fixture
@@ -140,6 +142,22 @@ def test_who_goes_is_one_card_for_all_dates_of_a_title(planner: Planner) -> None
     cards = [(one["kind"], one["events"][0]["title"]) for one in asked(planner, "GET", "/week").json()["open"]]
 
     assert cards == [("whose", "Lily swimming"), ("whose", "Lily piano")]
+
+
+def test_what_is_decided_on_a_terminal_meanwhile_is_known_on_the_page(
+    planner: Planner, calendar: Calendar, tmp_path: Path
+) -> None:
+    before = asked(planner, "GET", "/week").json()["open"]
+    calendar("decide", tmp_path / "my.ics", since="2099-11-02", answers="a\n")
+
+    (series, *_) = after = [one for one in asked(planner, "GET", "/week").json()["open"] if one["series"]]
+    for path, given in (("/decide", {"keys": series["keys"], "keep": series["keys"][0]}), ("/write", {})):
+        asked(planner, "POST", path, json=given)
+
+    assert len(after) == len(before) - 1
+    assert (tmp_path / "my.decided.ics").read_text().count(DECLINED) == 2
+    assert not (tmp_path / "my.decided-2.ics").exists()
+    assert len(calendar("undo")["restored"]) == 1, "all answers of the page are one session"
 
 
 def test_another_site_can_neither_read_nor_change_anything(planner: Planner) -> None:

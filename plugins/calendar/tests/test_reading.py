@@ -244,8 +244,8 @@ def test_what_cannot_be_followed_is_refused_with_a_reason(rule: dict[str, list[A
         list(rule_times(rule, datetime(2026, 1, 1), datetime(2026, 1, 1), datetime(2026, 2, 1), Budget()))
 
 
-def dates(path: Path, since: date = MONDAY) -> list[str]:
-    found = session(path, since)
+def dates(path: Path, since: date = MONDAY, days: int = 28) -> list[str]:
+    found = session(path, since, days)
     assert found.problems == []
     return starts(found)
 
@@ -272,6 +272,9 @@ def test_a_meeting_at_nine_stays_at_nine_when_the_clocks_change(ics_file: IcsFil
     path = ics_file(NINE.replace("20261123", "20260316"))
 
     assert dates(path, date(2026, 3, 16)) == ["16.03. 09:00", "23.03. 09:00", "30.03. 09:00", "06.04. 09:00"]
+    assert len(dates(ics_file(NINE.replace("WEEKLY", "DAILY")), days=1461)) == 1461
+    leave = session(ics_file("UID:1\nDTSTART;VALUE=DATE:20261023\nDTEND;VALUE=DATE:20261026"), date(2026, 10, 23))
+    assert [f"{one.end.astimezone(leave.home):%d.%m. %H:%M}" for one in leave.found] == ["26.10. 00:00"]
 
 
 @pytest.mark.parametrize(
@@ -285,11 +288,16 @@ def test_a_meeting_at_nine_stays_at_nine_when_the_clocks_change(ics_file: IcsFil
 )
 def test_an_exception_takes_its_date_out_however_it_is_written(ics_file: IcsFile, exception: str) -> None:
     assert dates(ics_file(f"{NINE}\n{exception}")) == ["23.11. 09:00", "07.12. 09:00", "14.12. 09:00"]
+    if exception.endswith(":20261130T090000"):  # without a zone, or with one of its own
+        abroad = f"{NINE}\n{exception}".replace("Europe/Berlin", "America/New_York")
+        assert dates(ics_file(abroad)) == ["23.11. 15:00", "07.12. 15:00", "14.12. 15:00"]
 
 
 @pytest.mark.parametrize("until", ["20261207", "20261207T080000Z", "20261207T090000"])
 def test_a_series_ends_with_its_last_date_and_a_moved_date_is_where_it_went(ics_file: IcsFile, until: str) -> None:
     moved = event("1", "20261201T1400", "y", "RECURRENCE-ID:20261130T080000Z")
+    day = moved.replace(":20261130T080000Z", ";VALUE=DATE:20261130")
 
     assert dates(ics_file(f"{NINE};UNTIL={until}")) == ["23.11. 09:00", "30.11. 09:00", "07.12. 09:00"]
-    assert dates(ics_file(f"{NINE};UNTIL={until}", moved)) == ["23.11. 09:00", "01.12. 14:00", "07.12. 09:00"]
+    for one in (moved, day):
+        assert dates(ics_file(f"{NINE};UNTIL={until}", one)) == ["23.11. 09:00", "01.12. 14:00", "07.12. 09:00"]

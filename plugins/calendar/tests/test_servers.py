@@ -98,7 +98,7 @@ def test_a_published_calendar_is_read_from_its_address(tmp_path: Path, calendar_
         protocol_version = "HTTP/1.0"
 
         def do_GET(self) -> None:
-            found = self.path == "/v1/private-token/basic.ics"
+            found = self.path in ("/v1/private-token/basic.ics", "/v1/private-token")
             self.send_response(200 if found else 404)
             self.end_headers()
             self.wfile.write(data if found else b"")
@@ -106,10 +106,11 @@ def test_a_published_calendar_is_read_from_its_address(tmp_path: Path, calendar_
     with listening(Published) as address:
         places = [f"{address}/private-token/{name}.ics" for name in ("basic", "gone")]
         said, gone = (calendar_session("decide", place, "--yes", "--json") for place in places)
+        of_icloud = calendar_session("decide", f"{address}/private-token", "--yes", "--json")
 
-    assert said.json["outputs"] == ["basic.decided.ics"]
+    assert (said.json["outputs"], of_icloud.json["outputs"]) == (["basic.decided.ics"], ["calendar.decided.ics"])
     kept = b"".join(file.read_bytes() for file in tmp_path.glob("hub.db*"))
-    assert "private-token" not in f"{said.out}{kept!r}", "whoever knows the address can read the calendar"
+    assert "private-token" not in f"{said.out}{of_icloud.out}{kept!r}", "who knows it can read the calendar"
     assert (tmp_path / "basic.decided.ics").read_text().count("X-AGENTFW-DECLINED") == 1
     assert gone.code != 0
     assert "HTTP 404" in gone.err

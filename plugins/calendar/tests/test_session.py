@@ -67,7 +67,7 @@ def events(path: Path) -> list[tuple[Any, ...]]:
 def test_declined_events_are_marked_and_nothing_else_is(decided: Calendar, tmp_path: Path, ics_file: IcsFile) -> None:
     path = ics_file(GROUP, CALL, DENTIST)
     before = path.read_bytes()
-    (tmp_path / "answers.txt").write_text(f"# first the call\n{LONG}\na\n")
+    (tmp_path / "answers.txt").write_text(f"\ufeff# first the call\n{LONG}\na: we decide\u2028there\n", "utf-8")
 
     answer = decided(path, "--answers", str(tmp_path / "answers.txt"))
 
@@ -186,8 +186,10 @@ def test_what_cannot_be_done_is_refused(
 
 def test_a_second_session_goes_on_with_the_file_and_output_takes_another(decided: Calendar, ics_file: IcsFile) -> None:
     path = ics_file(GROUP, CALL, DENTIST)
+    other = path.parent / ".." / path.parent.name / path.name
 
-    names = [decided(path, "--yes", *words)["outputs"][0] for words in ((), (), ("--output", "given.ics"))]
+    calls = ((path,), (other,), (path, "--output", "given.ics"))
+    names = [decided(*words, "--yes")["outputs"][0] for words in calls]
 
     assert [Path(name).name for name in names] == ["my.decided.ics", "my.decided.ics", "given.ics"]
     # What changed says when, to the second.

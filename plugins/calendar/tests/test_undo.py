@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from agentfw_calendar.deciding.person_file import PersonFile
 from agentfw_calendar.ics.ics_lines import FileLines
 from agentfw_calendar.ics.ics_marking import DECLINED, Mark, unmarked
 
@@ -130,6 +131,7 @@ def test_undoing_one_date_of_a_series_keeps_the_others(decide: Calendar, calenda
     calendar("undo", "Standup", "--on", "2099-11-11")
 
     assert [one["decided_before"] for one in decide(path, "s\n", days=28)["conflicts"]] == [True, False, True, True]
+    assert decide(path, "u\nq\n", days=28)["undone"] == ["Call with Acme"], "at first, the last answer of before"
 
 
 # -- undo: the last session, one event, or everything; edits of others stay --------------------------------------------
@@ -177,6 +179,23 @@ def test_an_event_right_behind_a_series_is_restored_by_itself(calendar: Calendar
     assert decided.read_bytes() == path.read_bytes()
 
 
+LUNCH, WALK = event("", "20261201T1200", "Lunch"), event("", "20261201T1230", "Walk")
+OLD, NEW = (event("call", "20261202T1000", "Call", f"SEQUENCE:{number}") for number in (0, 2))
+
+
+@pytest.mark.parametrize("events", [(LUNCH, WALK, CALL, GROUP), (event("x", "20261202T0930", "Desk"), OLD, NEW)])
+def test_events_without_ids_or_in_several_revisions_are_undone(
+    calendar: Calendar, ics_file: IcsFile, events: tuple[str, ...]
+) -> None:
+    path = ics_file(*events)
+    decided = Path(calendar("decide", path, "--days", "10", answers="a\n" * 2)["outputs"][0])
+
+    undone = calendar("undo")
+
+    assert (len(undone["restored"]), undone["gone"]) == (undone["decisions"], [])
+    assert decided.read_bytes() == path.read_bytes()
+
+
 def test_one_event_or_the_last_session_is_undone_and_others_are_not(calendar: Calendar, ics_file: IcsFile) -> None:
     path = ics_file(GROUP, CALL, DENTIST)
     decided = Path(calendar("decide", path, answers="a\nb\n")["outputs"][0])
@@ -207,6 +226,24 @@ def test_two_people_who_share_a_file_decide_and_undo_each_for_themselves(
     assert (unsure.code, "pass --me ana@lab.example" in unsure.err) == (2, True)
     assert ([one["title"] for one in undone["restored"]], undone["decisions"]) == (["Group meeting"], 1)
     assert (again["decided_before"], again["kept"]) == (True, "A")
+
+
+def test_two_sessions_of_one_person_at_once_take_back_each_its_own(
+    calendar: Calendar, ics_file: IcsFile, tmp_path: Path
+) -> None:
+    calendar("decide", ics_file(GROUP, CALL, DENTIST), answers="a\nb\n")
+    hub, who = tmp_path / "hub.db", "ana@lab.example"
+    with PersonFile(hub, who) as known:
+        first, second = ({key: one[key] for key in ("keys", "events", "accepted")} for one in known.decisions)
+        known.take_back([one["id"] for one in known.decisions])
+
+    with PersonFile(hub, who) as here, PersonFile(hub, who) as there:
+        here.note(first)
+        there.note(second)
+        here.undo()
+
+    with PersonFile(hub, who, read_only=True) as known:
+        assert [one["keys"] for one in known.decisions] == [second["keys"]]
 
 
 def test_an_event_is_undone_by_its_whole_title_and_the_day_that_is_shown(
@@ -249,10 +286,14 @@ def test_what_others_changed_stays_and_a_date_has_its_alarm_again(calendar: Cale
 def test_a_file_that_another_program_changed_is_not_overwritten(calendar: Calendar, ics_file: IcsFile) -> None:
     path = ics_file(GROUP, CALL, DENTIST)
     decided = Path(calendar("decide", path, answers="a\n")["outputs"][0])
+    before = decided.read_bytes()
+    calendar("decide", path, answers="b\n")
+    decided.write_bytes(before)  # as if the second session had been killed just before it wrote
+    assert calendar("decide", path)["outputs"] == [str(decided)]
     decided.write_bytes(decided.read_bytes() + b"\r\n")
     theirs = decided.read_bytes()
 
-    (second,) = calendar("decide", path, answers="b\n")["outputs"]
+    (second,) = calendar("decide", path)["outputs"]
 
     assert decided.read_bytes() == theirs
     assert Path(second).name == "my.decided-2.ics"
@@ -268,6 +309,24 @@ def test_one_file_goes_on_with_earlier_weeks(calendar: Calendar, ics_file: IcsFi
 
     assert Path(written).name == "my.decided.ics"
     assert Path(written).read_text().count(DECLINED) == declined
+
+
+@pytest.mark.parametrize("uid", ["call", "call\\, of Acme", ""])
+def test_marks_stay_in_another_zone_and_without_the_other_calendar(
+    calendar: Calendar, ics_file: IcsFile, uid: str
+) -> None:
+    both = ics_file(CALL.replace("UID:call", f"UID:{uid}"), DENTIST, event("lunch", "20261130T1045", "Lunch"))
+    other = ics_file(GROUP.replace("RRULE:FREQ=WEEKLY\n", ""), name="other.ics")
+    calendar("decide", both, other, "--days", "5", answers="a\n")
+
+    calendar("decide", both, other, "--zone", "Asia/Tokyo", answers="a\n")
+    for _ in range(2):
+        calendar("decide", both, "--zone", "Asia/Tokyo", since="2026-11-28")
+    decided = both.with_name("my.decided.ics")
+    assert decided.read_text().count(DECLINED) == 2
+
+    assert [one["title"] for one in calendar("undo")["restored"]] == ["Lunch"], "what was decided before stays"
+    assert decided.read_text().count(DECLINED) == 1
 
 
 def test_a_mark_that_somebody_else_removed_is_not_undone_again() -> None:

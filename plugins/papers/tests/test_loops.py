@@ -227,10 +227,11 @@ def test_a_variant_replaces_a_component_and_then_sets_what_a_phase_needs_of_it()
 
 
 def test_a_folder_belongs_to_one_loop_and_takes_more_variants(tmp_path: Path) -> None:
-    Loop.at(tmp_path, spec().chosen(["A1"]), 1)
+    Loop.at(tmp_path, spec().chosen(["P0"]), 1)
 
-    Loop.at(tmp_path, spec().chosen(["P0"]), 2)
-    assert set(json.loads((tmp_path / "loop.json").read_text())["variants"]) == {"Full", "A1", "P0"}
+    Loop.at(tmp_path, spec().chosen(["A1"]), 2)
+    kept = json.loads((tmp_path / "loop.json").read_text())
+    assert (set(kept["variants"]), set(kept["contrasts"])) == ({"Full", "A1", "P0"}, {"trained"})
     with pytest.raises(UsageError, match="another loop"):
         Loop.at(tmp_path, spec(rounds=5), 1)
     with pytest.raises(UsageError, match="another variant A1"):

@@ -18,7 +18,7 @@ the block has been before says nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -56,7 +56,8 @@ class Read:
     calendar: Mapping[str, Span]
     own: Mapping[str, Span] | None
     """In the file of blocks, if there is one."""
-    in_place: bool
+    server: str
+    """The address of a calendar that is written directly; empty for others."""
 
 
 @dataclass(slots=True)
@@ -66,8 +67,8 @@ class _State:
     placed: dict[str, Placed] = field(default_factory=dict)
     earlier: dict[str, set[Span]] = field(default_factory=dict)
     """All times at which a block was put by us."""
-    seen: set[str] = field(default_factory=set)
-    """Ids of blocks that were in the calendar itself."""
+    seen: set[tuple[str, str]] = field(default_factory=set)
+    """Blocks that were in a calendar itself: its address if it is on a server, and their ids."""
     unwritten: dict[str, Change] = field(default_factory=dict)
     skipped: set[str] = field(default_factory=set)
     never: set[str] = field(default_factory=set)
@@ -128,15 +129,17 @@ class BlockFile:
         for uid, one in self.placed.items():
             if one.start >= until:
                 continue
-            span, imported = found.calendar.get(uid), uid in self._state.seen
-            if not found.in_place and (span in self._state.earlier[uid] or (span is None and not imported)):
+            span, imported = found.calendar.get(uid), (found.server, uid) in self._state.seen
+            waits = self._state.unwritten.get(uid)
+            if not found.server and (span in self._state.earlier[uid] or (span is None and not imported)):
                 span = one.span if found.own is None else found.own.get(uid)
-            if one.start <= now or uid in self._state.unwritten or span == one.span:
+            is_as_left = waits is not None and (span in self._state.earlier[uid] if span else waits.was is None)
+            if one.start <= now or is_as_left or span == one.span:
                 there.append(one)
-            elif span is None:
-                deleted.append(one)
-            else:
+            elif span is not None:
                 there.append(Placed(uid, one.title, *span, by_hand=True))
+            elif imported or not found.server:  # else it was in another calendar
+                deleted.append(one)
         return there, deleted
 
     def note(self, changes: Sequence[Change]) -> None:
@@ -144,17 +147,17 @@ class BlockFile:
         if changes:
             self._append(at=datetime.now(UTC).isoformat(), changes=[_as_plain(change) for change in changes])
 
-    def note_written(self, changes: Iterable[Change]) -> None:
+    def note_written(self, changes: Iterable[Change], found: Read) -> None:
         if uids := [change.uid for change in changes]:
-            self._append(written=uids)
+            self._append(written=uids, seen=uids if found.server else [], server=found.server)
 
     def note_found(self, there: Iterable[Placed], found: Read) -> None:
         """Save what the person moved, and what they have in their calendar by now."""
         moved = [one for one in there if one.by_hand and self.placed[one.uid] != one]
-        new = sorted(found.calendar.keys() & self.placed.keys() - self._state.seen)
+        new = sorted(uid for uid in found.calendar.keys() & self.placed if (found.server, uid) not in self._state.seen)
         if moved or new:
             plain = [[one.uid, one.start.isoformat(), one.end.isoformat()] for one in moved]
-            self._append(by_hand=plain, seen=new)
+            self._append(by_hand=plain, seen=new, server=found.server)
 
     def skip(self, uids: Sequence[str], never: Sequence[str] = ()) -> None:
         """Save which blocks aren't wanted: single ones, and all of a title."""
@@ -172,7 +175,8 @@ class BlockFile:
         state = self._state
         changes = [_from_plain(one) for one in record.get("changes", ())]
         for change in changes:
-            state.unwritten[change.uid] = change
+            # In the calendar it is as before the first change that isn't written.
+            state.unwritten[change.uid] = replace(change, was=state.unwritten.get(change.uid, change).was)
             if change.now is None:
                 state.placed.pop(change.uid, None)
             else:
@@ -188,10 +192,11 @@ class BlockFile:
         for uid, start, end in record.get("by_hand", ()):
             span = (datetime.fromisoformat(start), datetime.fromisoformat(end))
             state.placed[uid] = Placed(uid, state.placed[uid].title, *span, by_hand=True)
-        state.seen.update(record.get("seen", ()))
+            state.unwritten.pop(uid, None)
+        state.seen.update((record.get("server", ""), uid) for uid in record.get("seen", ()))
         for uid in (*record.get("skip", ()), *record.get("want", ())):
             state.placed.pop(uid, None)
-            state.seen.discard(uid)
+            state.seen = {one for one in state.seen if one[1] != uid}
         state.skipped.update(record.get("skip", ()))
         state.never.update(record.get("never", ()))
 
@@ -212,7 +217,7 @@ class BlockCalendar:
             dates = Dates.read(parts, (session.since, session.until), session.home).dated
             own = {one.entry.uid: (one.start, one.end) for _, found in dates for one in found}
         blocks = {one.entry.uid: (one.start, one.end) for one in session.found if one.entry.uid.startswith(BLOCK)}
-        return Read(blocks, own, self._server is not None)
+        return Read(blocks, own, "" if self._server is None else self._server.identity)
 
     def write(self, changes: Sequence[Change], places: Mapping[str, str]) -> tuple[list[Change], Said | str]:
         """Write changes. Returns those that are in the calendar now, and where that is. What somebody else changed at

@@ -123,7 +123,7 @@ def plan(asked: Asked, weeks: int, asking: Asking, *, history: bool, back: int) 
             if known.unwritten:
                 places = {one.title: one.place for one in wanted}
                 written, place = calendar.write(known.unwritten, places)
-                known.note_written(written)
+                known.note_written(written, found)
         if out.json:
             record = {"changes": [_plain(one, session) for one in changes], "written": len(written)}
             out.data({**record, "missing": [Texts.of().say(one) for one in missing], "output": Texts.of().say(place)})

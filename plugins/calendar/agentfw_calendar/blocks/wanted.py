@@ -34,7 +34,7 @@ _LONGEST = 12 * 60
 
 def read_wanted(path: Path | None) -> list[Wanted]:
     """The blocks in the file, which `read_people` has read before."""
-    given = tomllib.loads(path.read_text("utf-8")).get("block", []) if path is not None else []
+    given = tomllib.loads(path.read_text("utf-8-sig")).get("block", []) if path is not None else []
     if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
         raise SettingsError(f"{path}: block isn't a list of tables", fix="begin each block with [[block]]")
     found = [_wanted(one, f"{path}, block {number}") for number, one in enumerate(given, start=1)]

@@ -24,6 +24,7 @@ learned from it, and a later session asks about it.
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Sequence
@@ -259,7 +260,7 @@ class AnswersGiven:
 def _listed(text: str, source: str) -> Sequence[tuple[str, str, str]]:
     """(place, answer, reason) of each answer; lines that begin with # are comments."""
     if not text.lstrip().startswith("["):
-        lines = enumerate(text.splitlines(), start=1)
+        lines = enumerate(io.StringIO(text), start=1)
         return [(f"line {number}", line, "") for number, line in lines if not line.lstrip().startswith("#")]
     try:
         values = json.loads(text)

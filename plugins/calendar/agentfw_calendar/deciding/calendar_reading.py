@@ -20,7 +20,7 @@ from typing import Any
 from agentfw.errors import UsageError
 from agentfw.printing.out import Out
 
-from ..ics.ics_events import Entry, Reader, Zones
+from ..ics.ics_events import Entry, Reader, Zones, uid_of
 from ..ics.ics_lines import Block, FileLines, Problem
 from ..ics.occurrences import Occurrence, occurrences
 from ..ics.sources import Part, Source
@@ -30,7 +30,7 @@ from .people import People
 
 _MOST_EVENTS = 20_000
 """Maximum number of events near the span that are read in full."""
-_DATE = re.compile(rb":(\d{4})(\d{2})(\d{2})")
+_DATE, _DAYS = re.compile(rb":(\d{4})(\d{2})(\d{2})"), re.compile(rb":\+?P\d+[WD]")
 _MARGIN = timedelta(days=31)
 _EARLIEST = datetime.min.replace(tzinfo=UTC) + _MARGIN
 _LATEST = datetime.max.replace(tzinfo=UTC) - _MARGIN
@@ -52,7 +52,7 @@ class Dates:
         near = (max(since, _EARLIEST) - _MARGIN, min(until, _LATEST) + _MARGIN)
         blocks = [part.lines.blocks("VEVENT") for part in parts]
         if only is not None:
-            blocks = [[block for block in some if block.first_text("UID") in only] for some in blocks]
+            blocks = [[block for block in some if uid_of(block) in only] for some in blocks]
         read = [[block for block in some if _may_touch(block, near)] for some in blocks]
         if (count := sum(map(len, read))) > _MOST_EVENTS:
             raise UsageError(
@@ -78,16 +78,21 @@ class Dates:
 
 
 def _may_touch(block: Block, near: Span) -> bool:
-    """Whether an event must be read: all series, and events near the span. Most of a calendar is long past."""
-    names = {line.name for line in block.own}
-    if names & {"RRULE", "RDATE", "RECURRENCE-ID"}:
+    """Whether an event must be read: all series, and what reaches into the span. Most of a calendar is long past."""
+    said = {line.name: line.content for line in block.own}
+    if said.keys() & {"RRULE", "RDATE", "RECURRENCE-ID"} or _DAYS.search(said.get("DURATION", b"")):
         return True
-    match = next((_DATE.search(line.content) for line in block.own if line.name == "DTSTART"), None)
     try:
-        year, month, day = map(int, match.groups()) if match else (0, 0, 0)
-        return near[0] <= datetime(year, month, day, tzinfo=UTC) <= near[1]
+        begin = _day(said.get("DTSTART", b""))
+        return begin <= near[1] and near[0] <= (_day(said["DTEND"]) if "DTEND" in said else begin)
     except ValueError:
         return True  # the reader reports what is wrong with it
+
+
+def _day(line: bytes) -> datetime:
+    match = _DATE.search(line)
+    year, month, day = map(int, match.groups()) if match else (0, 0, 0)
+    return datetime(year, month, day, tzinfo=UTC)
 
 
 def _revision(entry: Entry) -> tuple[int, int]:

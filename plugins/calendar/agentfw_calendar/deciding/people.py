@@ -144,7 +144,7 @@ def read_people(path: Path | None) -> About:
     if path is None:
         return About()
     try:
-        given = tomllib.loads(path.read_text("utf-8"))
+        given = tomllib.loads(path.read_text("utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"can't read {path}: {error}", fix="pass a TOML file in UTF-8") from None
     except tomllib.TOMLDecodeError as error:

@@ -63,6 +63,8 @@ class Noted:
     """The events of the conflict, by key, as they were."""
     session: str
     at: str
+    calendars: Sequence[str] = ()
+    """All calendars of the session, which the events of the conflict may be in."""
 
     @property
     def uid(self) -> str:
@@ -93,16 +95,20 @@ class Written:
     """One person's marks."""
 
     def __init__(self, path: Path, person: str, *, read_only: bool = False) -> None:
-        self.person = person
-        self._marks: dict[tuple[str, str], Noted] = {}
-        self._outputs: dict[str, tuple[Path, str]] = {}
-        for record in read_journal(path):
-            if record["person"] == person:
-                self._take(record)
+        self.person, self._path = person, path
+        self.read_again()
         self._journal: Journal | None = None
         if not read_only:
             make_private(path)
             self._journal = Journal.open(path)
+
+    def read_again(self) -> None:
+        """Take in what was written by now, also by another session of this person."""
+        self._marks: dict[tuple[str, str], Noted] = {}
+        self._outputs: dict[str, tuple[Path, frozenset[str]]] = {}
+        for record in read_journal(self._path):
+            if record["person"] == self.person:
+                self._take(record)
 
     @property
     def marks(self) -> list[Noted]:
@@ -112,8 +118,8 @@ class Written:
     def find(self, source: str, key: str) -> Noted | None:
         return self._marks.get((source, key))
 
-    def output(self, source: str) -> tuple[Path, str] | None:
-        """The file that was written last for a calendar, and its digest."""
+    def output(self, source: str) -> tuple[Path, frozenset[str]] | None:
+        """The file that was written last for a calendar, and the digests of what was to be written for it."""
         return self._outputs.get(source)
 
     def note(self, writing: Writing) -> None:
@@ -140,7 +146,8 @@ class Written:
                 self._marks.pop(noted.place, None)
                 self._marks[noted.place] = noted
             if writing["output"]:
-                self._outputs[writing["source"]] = (Path(writing["output"]), writing["digest"])
+                _, digests = self._outputs.get(writing["source"], (None, frozenset[str]()))
+                self._outputs[writing["source"]] = (Path(writing["output"]), digests | {writing["digest"]})
 
 
 _PLACES = 6
@@ -300,19 +307,15 @@ class PersonFile:
         self._count()
 
     def undo(self) -> dict[str, Any] | None:
-        """Take back the last decision and what was learned from it. Returns it, or None if there is none."""
-        if not self.decisions:
-            return None
-        decision = self.decisions[-1]
-        self.take_back([decision["id"]])
+        """Take back the last answer and what was learned from it. Returns it, or None if there is none."""
+        said = (one for one in reversed(self.decisions) if not (one.get("again") or one.get("by_hand")))
+        if (decision := next(said, None)) is not None:
+            self.take_back([decision["id"]])
         return decision
 
     def take_back(self, ids: Collection[str]) -> None:
         """Take back decisions, and what was learned from them."""
-        if self.choices and list(ids) == [self.choices[-1]["id"]]:
-            self._append(person=self.person, undone=True)  # as the versions before write it
-        else:
-            self._append(whose=self.person, taken_back=sorted(ids))
+        self._append(whose=self.person, taken_back=sorted(ids))
         self._learn_again()
         self._count()
 

@@ -89,7 +89,7 @@ class CalDavSource:
             text = found.findtext(f".//{_CALDAV}calendar-data")
             if href and text:
                 part = Part(self, urljoin(self.base, href), FileLines(_with_crlf(text)))
-                self._etags[part] = etag or ""
+                self._etags[part] = _strong(etag or "")
         return list(self._etags) or [Part(self, self.base, FileLines(b""))]
 
     def properties(self, address: str, query: str, *, depth: int) -> Any:
@@ -112,7 +112,7 @@ class CalDavSource:
         if reply.status != 200:
             raise EndpointError(f"can't read {address}: HTTP {reply.status}", fix="run the same command again")
         part = Part(self, address, FileLines(_with_crlf(reply.raw)))
-        self._etags[part] = reply.headers.get("ETag", "")
+        self._etags[part] = _strong(reply.headers.get("ETag", ""))
         return part
 
     def write(self, changed: Sequence[tuple[Part, bytes]]) -> Saved:
@@ -189,6 +189,11 @@ class CalDavSource:
             enable_rfc6764=False,
             require_tls=False,  # an unencrypted address is only allowed on this machine
         )
+
+
+def _strong(etag: str) -> str:
+    """The ETag of an event without the mark of web servers that compress what they pass on: none such ever matches."""
+    return etag.removeprefix("W/")
 
 
 def _with_crlf(text: str) -> bytes:

@@ -205,17 +205,18 @@ class Reader:
         return found
 
     def _entry(self, block: Block, event: Any) -> Entry:
+        self._local = self._home
         start = self._one_time(event, "DTSTART")
+        self._local = getattr(start, "tzinfo", None) or self._home
         if start is None:
             raise Unreadable("has no DTSTART that can be read")
         title = tidy(str(_first(event.get("SUMMARY", "")))) or "(no title)"
-        uid = str(_first(event.get("UID", "")))
-        if not uid and any(name in event for name in ("RRULE", "RDATE", "RECURRENCE-ID")):
+        if not block.first_text("UID") and any(name in event for name in ("RRULE", "RDATE", "RECURRENCE-ID")):
             raise Unreadable("is a series without a UID, so that none of its dates can be marked")
         organizer = event.get("ORGANIZER")
         return Entry(
             block,
-            uid or f"{title} {block.first_text('DTSTART')}",
+            uid_of(block),
             start,
             self._length(event, start),
             title,
@@ -270,14 +271,22 @@ class Reader:
         return found
 
     def _placed(self, given: Any, value: Any) -> date | None:
-        """A time in its zone. icalendar's own lookup isn't used, because it remembers zones of other files."""
+        """A time in its zone, or without any in that of the event's start.
+
+        icalendar's own lookup isn't used, because it remembers zones of other files.
+        """
         if not isinstance(value, datetime):
             return value if isinstance(value, date) else None
         name = getattr(given, "params", {}).get("TZID")
         zone = self._zones.find(str(name)) if name else None
         if zone is None and (name or value.tzinfo is None):
-            zone = self._home
+            zone = self._local
         return value if zone is None else value.replace(tzinfo=zone)
+
+
+def uid_of(block: Block) -> str:
+    """The id of an event, as it is written. One without is known by its title and its start."""
+    return block.first_text("UID") or f"{_title_of(block) or '(no title)'} {block.first_text('DTSTART')}"
 
 
 def address_of(value: object) -> str:

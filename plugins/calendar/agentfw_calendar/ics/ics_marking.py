@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import NamedTuple
 
-from .ics_events import address_of, named_zone
+from .ics_events import address_of, named_zone, uid_of
 from .ics_lines import Block, FileLines, Line, decoded
 from .occurrences import Occurrence
 
@@ -58,7 +58,7 @@ def marked(lines: FileLines, declined: Iterable[Occurrence], owner: str, now: da
             continue
         own = [line for line in block.own if line.name in _REPLACED or (line.name == "ATTENDEE" and _is(line, owner))]
         gone = {place for line in own for place in range(line.first, line.after)}
-        attending = [_refusing(line) for line in block.lines_of("ATTENDEE") if _is(line, owner)]
+        attending = [_answering(line, "DECLINED") for line in block.lines_of("ATTENDEE") if _is(line, owner)]
         # Before the first inner block, as RFC 5545 requires properties first.
         place = block.inner[0].begin.first if block.inner else block.end.first
         new = {place: [*folded(attending), *folded(_marks(block, now))]}
@@ -83,13 +83,12 @@ def unmarked(lines: FileLines, marks: Iterable[Mark], owner: str) -> tuple[bytes
     undone = []
     for mark in marks:
         (then,) = FileLines(mark.now.encode("latin-1")).blocks("VEVENT")
-        block = next((block for block in blocks if _identity(block) == _identity(then)), None)
+        before = FileLines(mark.was.encode("latin-1")).blocks("VEVENT") if mark.was else _master(lines, then)
+        same = (block for block in blocks if _identity(block) == _identity(then))
+        block = next((one for one in same if _is_marked(one, before, owner)), None)  # of several revisions
         if block is None:
             continue
         assert block.end is not None
-        before = FileLines(mark.was.encode("latin-1")).blocks("VEVENT") if mark.was else _master(lines, block)
-        if not _is_marked(block, before, owner):
-            continue
         was = own_status(before[0], owner) if before else ""
         if _content(block) == _content(then):
             undone.append(mark)
@@ -103,13 +102,14 @@ def unmarked(lines: FileLines, marks: Iterable[Mark], owner: str) -> tuple[bytes
         for line in block.own:
             if line.name == "ATTENDEE" and _is(line, owner) and own_status(block, owner) == "DECLINED":
                 back.append(_answered_before(line, before, owner))
-            elif line.name in _FREE and _said_by_us(line, then):
+            elif line.name in _FREE and _parsed(line.content) in [_parsed(one.content) for one in then.own]:
                 back += [old.content for old in (before[0].lines_of(line.name) if before else ())]
             elif line.name != DECLINED:
                 continue
             removed.update(range(line.first, line.after))
         if not mark.was and not block.inner:  # a date that was declined had no alarms of its own
-            back += [content for alarm in _alarms(before) for content in _contents(alarm)]
+            alarms = [inner for master in before for inner in master.inner if inner.kind == "VALARM"]
+            back += [content for alarm in alarms for content in _contents(alarm)]
         added.setdefault(block.end.first if not block.inner else block.inner[0].begin.first, []).extend(folded(back))
     return lines.with_changes(added, removed, restored), undone
 
@@ -145,7 +145,7 @@ def _is_marked(block: Block, before: Sequence[Block], owner: str) -> bool:
 
 def _identity(block: Block) -> tuple[str, object]:
     dated = block.lines_of("RECURRENCE-ID")
-    return block.first_text("UID"), _moment(dated[0]) if dated else ""
+    return uid_of(block), _moment(dated[0]) if dated else ""
 
 
 def _moment(line: Line) -> object:
@@ -169,7 +169,7 @@ def _zone_of(line: Line) -> str:
 
 def _master(lines: FileLines, block: Block) -> list[Block]:
     """The series that a date belongs to."""
-    return [one for one in lines.blocks("VEVENT") if _identity(one) == (block.first_text("UID"), "")]
+    return [one for one in lines.blocks("VEVENT") if _identity(one) == (uid_of(block), "")]
 
 
 class _Said(NamedTuple):
@@ -210,18 +210,10 @@ def _content(block: Block) -> tuple[object, ...]:
     )
 
 
-def _alarms(blocks: Sequence[Block]) -> list[Block]:
-    return [inner for block in blocks for inner in block.inner if inner.kind == "VALARM"]
-
-
 def _contents(block: Block) -> list[bytes]:
     """The content lines of a block that has no inner ones."""
     assert block.end is not None
     return [line.content for line in (block.begin, *block.own, block.end)]
-
-
-def _said_by_us(line: Line, then: Block) -> bool:
-    return _parsed(line.content) in [_parsed(one.content) for one in then.lines_of(line.name)]
 
 
 def _date_of_a_series(one: Occurrence, owner: str, now: datetime) -> Sequence[bytes]:
@@ -236,7 +228,7 @@ def _date_of_a_series(one: Occurrence, owner: str, now: datetime) -> Sequence[by
     contents = [b"BEGIN:VEVENT"]
     for line in block.own:
         if line.name == "ATTENDEE" and _is(line, owner):
-            contents.append(_refusing(line))
+            contents.append(_answering(line, "DECLINED"))
         elif line.name not in _OF_THE_SERIES:
             contents.append(line.content)
     contents += [
@@ -278,11 +270,6 @@ def _is(line: Line, owner: str) -> bool:
     # Apple has an address of the account in the value, and the mail address in a parameter.
     mail = next((part[6:] for part in decoded(head).split(";") if part.upper().startswith("EMAIL=")), "")
     return bool(owner) and owner in (address_of(decoded(value)), mail.strip('"').lower())
-
-
-def _refusing(line: Line) -> bytes:
-    """An ATTENDEE line with PARTSTAT=DECLINED."""
-    return _answering(line, "DECLINED")
 
 
 def _answered_before(line: Line, before: Sequence[Block], owner: str) -> bytes:

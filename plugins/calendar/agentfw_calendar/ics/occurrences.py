@@ -29,7 +29,7 @@ from .ics_lines import Problem
 BLOCK = "agentfw-block-"
 """How the ids of flexible blocks begin, which `agentfw calendar blocks` places."""
 _MOST_DATES = 1000
-"""Maximum number of dates of one series in the span."""
+"""Maximum number of dates of one series in the span. In a longer one, a series may have a date a day."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,10 +55,10 @@ def occurrences(
     """Every date that touches the span, in order."""
     found: list[Occurrence] = []
     series: dict[str, Entry] = {}
-    changed: dict[str, dict[datetime, Entry]] = {}
+    changed: dict[str, set[date]] = {}
     for entry in entries:
         if entry.instead_of is not None:
-            changed.setdefault(entry.uid, {})[_instant(entry.instead_of, home)] = entry
+            changed.setdefault(entry.uid, set()).update((entry.instead_of, _instant(entry.instead_of, home)))
         elif entry.repeats:
             series[entry.uid] = entry
     budget = Budget()
@@ -69,15 +69,17 @@ def occurrences(
                 dates: Iterable[tuple[date, timedelta]] = [(entry.start, entry.length)]
             else:
                 parent = entry
-                others = changed.get(entry.uid, {})
+                # As with exceptions, one that is written as a date is of that day, at any time.
+                others = changed.get(entry.uid, set())
                 dates = [
                     (day, length)
                     for day, length in _dates(entry, since, until, home, budget)
-                    if _instant(day, home) not in others
+                    if others.isdisjoint((_instant(day, home), _plain(day)))
                 ]
             for day, length in dates:
                 start = _instant(day, home)
-                end = start + length
+                # Days of the person: where clocks change, one has 23 or 25 hours.
+                end = (start.astimezone(home) + length).astimezone(UTC) if entry.all_day else start + length
                 if start < until and end > since:
                     found.append(Occurrence(entry, start, end, day, parent, _key(entry, day, parent)))
         except (Unreadable, RuleRefused) as error:
@@ -109,20 +111,19 @@ def _dates(
     def as_given(moment: datetime) -> date:
         return moment.date() if entry.all_day else moment.replace(tzinfo=zone)
 
-    lengths: dict[date, timedelta] = {}
+    most, lengths = max(_MOST_DATES, (last - first).days), dict[date, timedelta]()
     if first <= local < last:
         lengths[entry.start] = entry.length  # RFC 5545: the start counts, whether or not the rule matches it
     for rule in entry.rules:
         for moment in _unfolded(rule, local, first, last, zone, budget):
             lengths[as_given(moment)] = entry.length
-            if len(lengths) > _MOST_DATES:
-                raise Unreadable(f"has more than {_MOST_DATES} dates in these days")
+            if len(lengths) > most:
+                raise Unreadable(f"has more than {most} dates in these days")
     for day, length in entry.added:
         if isinstance(day, datetime) is not entry.all_day:
             lengths[day] = entry.length if length is None else length
     for day, length in lengths.items():
-        plain = day.date() if isinstance(day, datetime) else day
-        if _instant(day, home) not in excluded and plain not in excluded_days:
+        if _instant(day, home) not in excluded and _plain(day) not in excluded_days:
             yield day, length
 
 
@@ -146,6 +147,10 @@ def _until(value: Any, zone: tzinfo) -> datetime:
 
 def _local(day: date) -> datetime:
     return day.replace(tzinfo=None) if isinstance(day, datetime) else datetime.combine(day, time())
+
+
+def _plain(day: date) -> date:
+    return day.date() if isinstance(day, datetime) else day
 
 
 def _instant(day: date, home: tzinfo) -> datetime:

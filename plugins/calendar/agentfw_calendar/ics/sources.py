@@ -10,8 +10,9 @@ A calendar on a CalDAV server, in `caldav_source`, is changed in place.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date
 from hashlib import sha256
@@ -76,11 +77,11 @@ class NewFile:
     output: Path | None
     mode = 0o600
 
-    def go_on(self, last: tuple[Path, str] | None) -> None:
+    def go_on(self, last: tuple[Path, Collection[str]] | None) -> None:
         """Choose the file to write: as given, else the last one, unless another program has changed it."""
         if self.output is None and last is not None:
             path, wrote = last
-            self.output = path if not path.exists() or digest(path.read_bytes()) == wrote else None
+            self.output = path if not path.exists() or digest(path.read_bytes()) in wrote else None
         self.output = self.output or _free(self.file)
 
     def write(self, changed: Sequence[tuple[Part, bytes]]) -> Saved:
@@ -96,7 +97,7 @@ class FileSource(NewFile):
     def __init__(self, file: Path, output: Path | None = None) -> None:
         self.file = file
         self.output = _checked(file, output)
-        self.identity = str(file.absolute())
+        self.identity = os.path.abspath(file)  # one file, from whatever folder it is named
 
     @property
     def name(self) -> str:
@@ -123,8 +124,10 @@ class AddressSource(NewFile):
     def __init__(self, address: str, output: Path | None = None) -> None:
         self._address = re.sub(r"^webcal://", "https://", address)
         parts = urlsplit(self._address)
-        self._shown = f"{parts.hostname}/{Path(parts.path).name}"  # the rest of such an address is often a secret
-        self.file = Path(re.sub(r"[^\w.-]", "_", Path(parts.path).name).lstrip(".") or "calendar.ics")
+        # The rest of such an address is often a secret, and so is a name without .ics, as at iCloud and Nextcloud.
+        name = Path(parts.path).name if parts.path.lower().endswith(".ics") else "calendar.ics"
+        self._shown = f"{parts.hostname}/{name}"
+        self.file = Path(re.sub(r"[^\w.-]", "_", name).lstrip("."))
         self.output = output
         # The address is a secret, and isn't kept.
         self.identity = f"{self._shown} {sha256(self._address.encode()).hexdigest()[:16]}"

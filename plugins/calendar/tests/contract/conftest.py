@@ -99,7 +99,7 @@ class _Asked(Handler):
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Content-Type", "text/calendar" if place else "application/xml")
         if place:
-            self.send_header("ETag", self.server.etag(place))
+            self.send_header("ETag", f"W/{self.server.etag(place)}")  # as nginx says it of what it compresses
         self.end_headers()
         self.wfile.write(body)
 

@@ -33,7 +33,7 @@ def blocks(calendar_session: Calendar, tmp_path: Path) -> Calendar:
     """Call `agentfw calendar blocks` for one week with these blocks in the person's file."""
 
     def call(calendar: object, wanted: str, *words: str, answers: str | None = None) -> Any:
-        (tmp_path / "me.toml").write_text(wanted)
+        (tmp_path / "me.toml").write_text(f"\ufeff{wanted}", "utf-8")  # as editors of Windows write it
         given = ("--people", "me.toml", "--me", "ana@lab.example", "--zone", "Europe/Berlin", "--weeks", "1")
         agreed = () if answers is not None or "--history" in words else ("--yes",)
         return calendar_session("blocks", calendar, *given, *words, *agreed, "--json", answers=answers).json
@@ -236,6 +236,27 @@ def test_on_a_server_blocks_are_events_and_what_others_added_to_them_stays(block
     assert blocks(server.address, FOCUS, answers="\n\n")["changes"] == []
     blocks(server.address, "", "--undo", "1")
     assert place in server.events
+
+
+def test_a_block_that_is_moved_while_a_change_is_not_taken_stays_there(
+    blocks: Calendar, server: Any, path: Path
+) -> None:
+    for calendar in (path, server.address):  # what is in a file wasn't deleted from a server
+        blocks(calendar, FOCUS)
+    (place,) = server.events
+    day = events_of(server.events[place])[0]["DTSTART"].dt.day
+    server.put("audit", event("Audit", day, "0900", 3))
+
+    def moved_by_hand(at: str) -> None:
+        server.save(place, server.events[place].replace(f"202611{day}T", "20261127T"))
+
+    server.before_write = moved_by_hand
+    refused = blocks(server.address, FOCUS)
+    server.before_write = lambda at: None
+    again = blocks(server.address, FOCUS)
+
+    assert (len(refused["changes"]), refused["written"], again["changes"], again["written"]) == (1, 0, [], 0)
+    assert events_of(server.events[place])[0]["DTSTART"].dt.day == 27
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,8 @@ class Loop:
                     raise UsageError(f"{path} has another variant {name}", fix="choose another --folder")
             if _of_cells(before) != _of_cells(record):
                 raise UsageError(f"{path} belongs to another loop", fix="choose another --folder")
-            record["variants"] = {**before["variants"], **record["variants"]}
+            for some in ("variants", "contrasts"):
+                record[some] = {**before[some], **record[some]}
         make_folder(path)
         write_whole(file, json.dumps(record, indent=2) + "\n")
         return cls(path, spec, range(first_seed, first_seed + seeds))

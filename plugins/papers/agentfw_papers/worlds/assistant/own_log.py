@@ -143,7 +143,7 @@ class OwnLog(Errands):
         if not needed and not path.exists():
             return []
         try:
-            with path.open(encoding="utf-8", newline="") as file:
+            with path.open(encoding="utf-8-sig", newline="") as file:
                 rows = list(csv.DictReader(file))
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise self._wrong(name, f"it can't be read: {error}") from None

@@ -90,7 +90,8 @@ def make_etapp_hard(
     async def work() -> dict[str, object]:
         if not policy:
             return await make_hard(copy, to, write_by_template, name="template", count=count, progress=progress)
-        made = Host.load().create("policy", policy, settings)
+        host = Host.load()  # while it is there, secrets are struck out of what is written
+        made = host.create("policy", policy, settings)
         if not isinstance(made, Policy):
             raise PluginError(f'policy "{policy}" is no Policy but {type(made).__name__}', fix="choose another policy")
         try:

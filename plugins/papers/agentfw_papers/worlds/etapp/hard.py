@@ -29,6 +29,7 @@ from agentfw.runs import write_whole
 from agentfw.seeds import Seeds
 from agentfw_memory import terms
 from agentfw_rewardmodels import json_values
+from agentfw_rewardmodels.rubric import without_surrogates
 
 from .copy_of_etapp import SEED, Copy, Instruction, read_instructions, shuffled
 from .reading import Gaps
@@ -184,12 +185,9 @@ async def _attempt(writer: Writer, brief: HardBrief) -> dict[str, Any]:
         _check(draft)
     except ValueError as problem:
         return {"attempt": brief.attempt, "failure": str(problem)[:200]}
-    return {
-        "attempt": brief.attempt,
-        "query": draft.query,
-        "personal": list(draft.personal),
-        "proactive": list(draft.proactive),
-    }
+    record = {"query": draft.query, "personal": list(draft.personal), "proactive": list(draft.proactive)}
+    # A model can write what no file can hold. It counts as it is read back, after a kill as before it.
+    return {"attempt": brief.attempt, **json.loads(without_surrogates(json.dumps(record, ensure_ascii=False)))}
 
 
 def _check(draft: Draft) -> None:

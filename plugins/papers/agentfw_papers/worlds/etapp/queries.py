@@ -35,6 +35,7 @@ _SAME = {
     "genre": "type",
 }
 _NUMBER = re.compile("[0-9]{1,9}")
+_DAY = len("2024-09-06")
 _FOUND = 10
 
 
@@ -70,6 +71,8 @@ def select(rows: Sequence[Row], arguments: Mapping[str, Any], now: datetime | No
             continue
         if bound is not None and words & (_SINCE | _UNTIL):
             after = bool(words & _SINCE)
+            if not after and len(str(value).strip()) == _DAY:  # the last day is part of it
+                bound = datetime.combine(bound, datetime.max.time())
             found = [row for row in found if (time := time_of(row)) and (time >= bound if after else time <= bound)]
         elif column is not None:
             asked = str(value).casefold().strip()

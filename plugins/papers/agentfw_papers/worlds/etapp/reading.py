@@ -6,6 +6,7 @@ Nothing here raises for bad content. No code and no pickle of a copy is ever loa
 from __future__ import annotations
 
 import csv
+import io
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -136,7 +137,7 @@ def read_table(
     text = read_text(path, gaps)
     if text is None:
         return Table()
-    reader = csv.reader(text.replace("\0", "").splitlines(keepends=True), strict=True)
+    reader = csv.reader(io.StringIO(text.replace("\0", ""), newline=""), strict=True)
     columns = [name.strip() for name in next(_lines(reader, path, gaps), (0, []))[1]]
     if not columns:
         gaps.add(path, "has no columns", 1)

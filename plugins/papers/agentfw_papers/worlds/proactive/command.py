@@ -291,6 +291,7 @@ def annotate(
             "pass either --policy or --rule", fix=f"agentfw proactive annotate {data} --rule --out {folder}"
         )
     manifest = read_manifest(data)
+    _check_apart(folder, data)
     known = load_domain(domain_name or manifest["domain"])
     with translated_errors():
         dialogues = read_dialogues(data / DIALOGUES)[first:][:most]
@@ -337,6 +338,7 @@ def validate(data: Path, keep: float, folder: Path | None, out: Out) -> None:
     from .dataset import load_data, write_examples
 
     dataset = load_data(data)
+    _check_apart(folder, data)
     with translated_errors():
         report = align(
             {one.id: one.dialogue.triggers for one in dataset.examples},
@@ -405,6 +407,11 @@ def rank_systems(sources: tuple[Path, ...], out: Out) -> None:
     ]
     out.table(["system", "pri", "ci", "ti", *columns], rows, right=tuple(range(1, 10)))
     out.line(f"PRI is relative to this group: {', '.join(ranking.group)}")
+
+
+def _check_apart(folder: Path | None, data: Path) -> None:
+    if folder is not None and folder.resolve() == data.resolve():
+        raise UsageError(f"{folder} is the data itself, and what is left out would be lost", fix="choose another --out")
 
 
 def _margins(report: AlignmentReport, keep: float) -> list[dict[str, Any]]:

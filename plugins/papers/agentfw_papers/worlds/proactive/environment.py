@@ -254,7 +254,7 @@ class Proactive(Environment):
 
 def read_turn(turn: Turn, catalog: Catalog) -> Answer:
     """The prediction of a recorded turn, read as the environment read it."""
-    for call in turn.calls:
+    for call in reversed(turn.calls):  # the last one counts
         if call.name == "predict":
             return read_value(dict(call.arguments), catalog)
     return read_answer(turn.text, catalog)

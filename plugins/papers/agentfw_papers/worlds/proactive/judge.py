@@ -224,7 +224,7 @@ def _looks_like(one: Parameter, text: str) -> bool:
 def _messages(part: str) -> list[tuple[str, str]]:
     """Role and text of the messages, one JSON object a line. A line of which the middle was cut out keeps its end."""
     found = []
-    for line in part.splitlines():
+    for line in part.split("\n"):
         try:
             message = json.loads(line)
             found.append((str(message["role"]), str(message["content"])))

@@ -16,7 +16,7 @@ from agentfw.errors import UsageError
 from agentfw.printing.out import Out
 
 if TYPE_CHECKING:
-    from agentfw import Policy
+    from agentfw import Host, Policy
     from agentfw.runs import SamplingSettings
 
     from .asking import Asked, Progress
@@ -57,6 +57,8 @@ class Chosen(NamedTuple):
     name: str
     """Policy, version and settings: answers are kept under it."""
     sampling: SamplingSettings
+    host: Host
+    """While it is there, secrets are struck out of what is written and printed."""
 
 
 def chosen_policy(policy: str, assignments: tuple[str, ...]) -> Chosen:
@@ -81,7 +83,7 @@ def chosen_policy(policy: str, assignments: tuple[str, ...]) -> Chosen:
     if not isinstance(made, Policy):
         raise PluginError(f'policy "{policy}" is no Policy but {type(made).__name__}', fix="choose another policy")
     name = f"{policy} {host.find('policy', policy).record.version} {json.dumps(settings, sort_keys=True, default=str)}"
-    return Chosen(made, name, sampling)
+    return Chosen(made, name, sampling, host)
 
 
 def asking(chosen: Chosen, work: Callable[[Progress], Coroutine[Any, Any, Result]], journal: Path, out: Out) -> Result:

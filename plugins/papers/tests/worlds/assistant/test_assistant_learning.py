@@ -109,7 +109,7 @@ LATER = 12
 
 
 def write(path: Path, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
+    with path.open("w", encoding="utf-8-sig", newline="") as file:  # as Excel writes it
         csv.writer(file).writerows([columns, *rows])
 
 

@@ -119,11 +119,12 @@ def test_no_problem_of_one_split_is_in_another() -> None:
 
 # -- problems from a file ----------------------------------------------------------------------------------------------
 
-EGGS = {"question": "Six boxes of twelve eggs: how many?", "answer": "Each has 12.\n6*12=<<6*12=72>>72\n#### 72"}
+EGGS = {"question": "Six boxes\u2028of twelve eggs: how many?", "answer": "Each has 12.\n6*12=<<6*12=72>>72\n#### 72"}
 
 
 def file_of(path: Path, entries: Sequence[Any]) -> Path:
-    path.write_text("\n".join(json.dumps(entry) for entry in entries) + "\n\n", "utf-8")
+    lines = [json.dumps(entry, ensure_ascii=False) for entry in entries]
+    path.write_text("\ufeff" + "\n".join(lines) + "\n\n", "utf-8")
     return path
 
 

@@ -136,7 +136,8 @@ def test_what_a_call_changes_stays_changed_and_only_for_the_episode(copy_folder:
     ]
 
     caller, episode, _ = use(copy_folder, *calls)
-    again, _, _ = use(copy_folder, ("view_cart", {}), ("find_events_between", calls[2][1]))
+    day = {"start_time": "2024-09-07", "end_time": "2024-09-07"}
+    again, _, _ = use(copy_folder, *((name, given) for name, given in (calls[4], calls[2], (calls[2][0], day))))
 
     answers = caller.answers()
     assert ["already" in reason for reason in caller.refusals()] == [True]
@@ -148,7 +149,7 @@ def test_what_a_call_changes_stays_changed_and_only_for_the_episode(copy_folder:
     assert answers[9]["devices"] == {"light": {"brightness": 30}}
     assert answers[10]["done"] == "playing Red Rain"
     assert episode.outcome["effects"] == 6
-    assert [answer["count"] for answer in again.answers()] == [1, 0]
+    assert [answer["count"] for answer in again.answers()] == [1, 0, 1], "a day has its events to the end"
 
 
 def test_calls_that_cannot_be_are_refused_in_words(copy_folder: Path) -> None:
@@ -197,6 +198,15 @@ def marked(moment: Moment) -> list[str]:
     text = moment.observations[0].text
     assert "keeps to the habits" in text and "thinks of what follows" in text and "way of" in text  # noqa: PT018
     return ['{"points": [2, 2, 1], "marks": {"procedure": 2, "personal": 4, "proactive": 5}}']
+
+
+def test_no_character_of_a_text_ends_its_row(tmp_path: Path) -> None:
+    folder = write_copy(tmp_path, persons=6, instructions=12)
+    swap(EMAILS, "invoice 1", b"invoice\x85 1")(folder)
+
+    facts = json.loads(CliRunner().invoke(data, ["check", "etapp", str(folder), "--json"]).stdout)
+
+    assert [gap for gap in facts["gaps"] if "left out" in gap] == []
 
 
 def test_a_whole_copy_has_no_gaps_and_a_folder_that_is_none_says_what_to_do(copy_folder: Path, tmp_path: Path) -> None:
@@ -366,7 +376,7 @@ def test_a_policy_writes_and_what_cannot_be_used_is_counted_and_drawn_anew(copy_
         number = moment.observations[0].data["attempt"]
         said = {0: "No.", 1: '{"query": "short", "personal": ["a"], "proactive": ["b"]}'}
         brief = brief_of(load_copy(str(copy_folder)), number)
-        own = f"{brief.person}: {', '.join(brief.tools)}, at once"
+        own = f"{brief.person}: {', '.join(brief.tools)}, at once \ud83d"
         query = "Please arrange my evening." if number in (2, 3) else own
         return [said.get(number, json.dumps({"query": query, "personal": ["a"], "proactive": ["b"]}))]
 

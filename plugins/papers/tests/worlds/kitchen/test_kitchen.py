@@ -228,13 +228,14 @@ def test_a_tutor_is_named_in_the_settings_and_cut_where_the_problem_ends() -> No
 
 def exercises(folder: Path, lines: Iterable[str]) -> str:
     file = folder / "exercises.jsonl"
-    file.write_text("\n".join(lines), "utf-8")
+    file.write_text("\ufeff" + "\n".join(lines), "utf-8")
     return str(file)
 
 
 def test_problems_are_made_of_any_file_of_questions_and_answers(tmp_path: Path) -> None:
     answer = "He has 4 + 5 = <<4+5=9>>9 apples, and he eats one of them on the way to school.\n#### 8"
-    lines = [json.dumps({"question": f"How many, case {number}?", "answer": answer}) for number in range(40)]
+    asked = [{"question": f"How many,\u2028case {number}?", "answer": answer} for number in range(40)]
+    lines = [json.dumps(one, ensure_ascii=False) for one in asked]
     text = written(exercises=exercises(tmp_path, lines))
     assert text.startswith("He has 4 + 5 = 9 apples")
     assert "The answer is 8." in text

@@ -6,6 +6,7 @@ And the commands around them: from a YAML file to validated data.
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import random
 from collections import Counter
@@ -19,6 +20,7 @@ from click.testing import CliRunner
 
 import agentfw
 from agentfw import Generation, Policy, Request, Run
+from agentfw.boundary.secrets import strike
 from agentfw.errors import AgentfwError, EndpointError, UsageError
 from agentfw.runs import RunFolder, parse_spec
 from agentfw.testing import fresh_host
@@ -29,6 +31,7 @@ from agentfw_papers.worlds.proactive.command import proactive
 from agentfw_papers.worlds.proactive.dataset import Example, generated
 from agentfw_papers.worlds.proactive.domains import domain_file, load_domain
 from agentfw_papers.worlds.proactive.environment import read_turn
+from agentfw_papers.worlds.proactive.policy_options import chosen_policy
 from agentfw_papers.worlds.proactive.proactiveness import Predictions, Rater, Ratings, read_predictions
 
 DOMAIN = load_domain("home_loan")
@@ -237,6 +240,15 @@ def test_the_judge_reads_the_dialogue_so_far_and_what_was_foreseen(predicted: Pr
     assert len(asked) == len(predicted.turns(name))
 
 
+def test_secrets_of_a_policy_are_struck_for_as_long_as_it_is_asked() -> None:
+    given = ("policy.model=m", "policy.base_url=http://127.0.0.1:1/v1", "policy.extra_body.api_key=hush-hush-123")
+
+    chosen = chosen_policy("openai", given)
+    gc.collect()
+
+    assert "hush-hush" not in strike(chosen.name), "it is written into files"
+
+
 def test_the_command_asks_a_model_server_once(played: RunFolder) -> None:
     with serving(completion(rating(4))) as (address, judge):
         command = ["rate", str(played.path), "--policy", "openai", "--most", "2", "--json"]
@@ -304,6 +316,9 @@ def test_the_public_sample_is_imported_annotated_and_validated_unless_too_much_i
     one, all = (call("validate", tmp_path / name)["margins"] for name in ("one", "all"))
     assert [row["triggers"] for row in one] == [2] * 5
     assert [row["passed"] for row in all] == [9, 9, 7, 4, 4]
+    for command, *words in (("annotate", "--rule"), ("validate",)):
+        with pytest.raises(UsageError, match="all is the data itself"):
+            call(command, tmp_path / "all", *words, "--out", tmp_path / "all")
 
     rows = json.loads(SAMPLE.read_text("utf-8"))
     rows[0]["original"].pop()

@@ -24,7 +24,7 @@ from agentfw_papers.worlds.proactive.asg import ActionStates, observed
 from agentfw_papers.worlds.proactive.conversations import asked_turns
 from agentfw_papers.worlds.proactive.dataset import Example, generated, write_data
 from agentfw_papers.worlds.proactive.domains import load_domain
-from agentfw_papers.worlds.proactive.environment import Proactive
+from agentfw_papers.worlds.proactive.environment import Proactive, read_turn
 from agentfw_papers.worlds.proactive.phrases import Phrases
 from agentfw_papers.worlds.proactive.prompting import write_answer
 from agentfw_papers.worlds.proactive.settings import ProactiveSettings
@@ -127,13 +127,16 @@ def test_the_references_as_answers_agree_fully_however_they_are_written(answers:
 
 
 def test_calls_that_a_policy_separates_itself_are_predictions() -> None:
-    row = {"name": "search-faq", "status": "pending", "inputs": {}}
-    policy = Answering(lambda _: Generation("", (Call("predict", {"opportunities": [row]}),), count=3))
+    rows: list[Any] = [{"name": name, "status": "pending", "inputs": {}} for name in ("dance", "search-faq")]
+    calls = tuple(Call("predict", {"opportunities": [row]}) for row in rows)
+    policy, environment = Answering(lambda _: Generation("", calls, count=3)), dialogues(answers="calls")
 
-    episode = play(dialogues(answers="calls"), policy)
+    episode = play(environment, policy)
 
     assert [action.name for action in policy.requests[0].actions] == ["predict"]
-    assert episode.outcome["silent"] == 0
+    assert (episode.outcome["silent"], episode.outcome["unknown_names"]) == (0, 0), "the last call counts"
+    (said,) = read_turn(episode.turns[0], environment.catalog).opportunities
+    assert said.name == "search-faq", "and is what a judge reads"
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,8 @@ def test_ready_in_time_stands_above_waiting_and_above_what_is_not_needed_not_kno
     ready = f"{LOOKED}\norder-cake ready_to_trigger cake=apple day=Sunday"
     waiting = "look-up-customer pending\norder-cake pending"
 
-    told = marks(bakery, "\n".join([WISH, CAKE, DAY]), [ready, waiting, "cancel-order ready_to_trigger"])
+    talk = "\n".join([WISH, CAKE.replace("apple ", "apple\u2028"), DAY])  # which JSON leaves in a line
+    told = marks(bakery, talk, [ready, waiting, "cancel-order ready_to_trigger"])
     patient, hasty = marks(bakery, f"{WISH}\n{CAKE}", [LOOKED, f"{LOOKED}\norder-cake ready_to_trigger"])
     reported = marks(bakery, f"{WISH}\n2 action: The customer was looked up", ["nothing", LOOKED])
 
