@@ -23,8 +23,8 @@ from .graph_settings import FEWEST_SHARED
 from .learning.extraction import PRIVATE
 from .recall.recall import Recaller
 from .records import Float32Array, Skill
-from .row_types import EdgeRow, SkillRow
-from .stores.store import Among, Change, Delete, Not, Select, Update
+from .row_types import EdgeRow, SkillRow, digest
+from .stores.store import Among, Between, Change, Delete, Not, Select, Update
 from .validation import check_name
 from .words import meaning, terms
 
@@ -105,7 +105,7 @@ class Sharing:
         number = rows.find("user", owner)
         assert number is not None
         # Not ended but deleted: its text may be of the one who left.
-        forget_user(rows, change, number)
+        forget_user(rows, change, number, owner)
         if enough:
             self._recaller.focus(rows.names(users[:1])[users[0]])
             cache = self._recaller.cache
@@ -152,7 +152,7 @@ class Forgetter:
             return {}
         with self._recaller.writing() as change:
             shared = self._sharing.behind(number)
-            counts = forget_user(self._rows, change, number)
+            counts = forget_user(self._rows, change, number, user)
             for owner, copy in shared:
                 self._sharing.delete_unless_shared(change, owner, copy)
         return counts
@@ -199,7 +199,7 @@ class Forgetter:
         return {**counts, "versions": sum(deleted), "trajectories": emptied}
 
 
-def forget_user(rows: GraphRows, change: Change, user: int) -> Counts:
+def forget_user(rows: GraphRows, change: Change, user: int, name: str) -> Counts:
     """Delete a user and all their data, and the saved communities."""
     store = rows.store
     versions, trips = store.read(
@@ -216,6 +216,7 @@ def forget_user(rows: GraphRows, change: Change, user: int) -> Counts:
         Delete("node", {"number": user}),
         Delete("node", {"number": Among(trajectories)}),
         Delete("state", {"name": Among(states)}),
+        Delete("node", {"kind": "saying", "name": Between(digest(name), f"{digest(name)}g")}),
     )
     rows.recount(change, sorted(neighbours))
     counts |= {"versions": versions_gone, "vectors": counts["vectors"] + profiles, "trajectories": trips_gone}
@@ -236,9 +237,10 @@ def _delete_nodes(rows: GraphRows, change: Change, skills: list[int], others: li
     )
     rows.note_ended(change, gone)
     store.set_head(forgotten=change.number)
-    # Tools and scenarios that have no edge left, ended edges included, are nobody's.
+    # Tools and scenarios that have no edge left, ended edges included, are nobody's. That a message was heard is known
+    # until its user is forgotten.
     kinds = store.read(Select("node", ("number", "kind"), {"number": Among(neighbours)}))[0]
-    rest = [number for number, kind in kinds if kind not in ("user", "trajectory")]
+    rest = [number for number, kind in kinds if kind not in ("user", "trajectory", "saying")]
     unused = set(rest) - _ends(rows, rest, own=True)
     (nodes,) = store.write(Delete("node", {"number": Among(sorted(unused)), "kind": Not("user")}))
     counts = {"skills": len(skills), "vectors": vectors, "edges": sources + targets, "nodes": nodes}

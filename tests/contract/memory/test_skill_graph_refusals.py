@@ -63,6 +63,8 @@ def connecting(source: str, kind: str, target: str, weight: float = 1.0) -> Call
         (adding(visibility="public"), "public"),
         (adding(valid_from=float("nan")), "nan"),
         (adding(valid_from=9e9), "in the future"),
+        *((adding(**{name: -7e10}), "not in the years 1 to 9999") for name in ("valid_from", "expires_at")),
+        (lambda graph: graph.hear("I live in Rome", user="ana", at=-7e10), "not in the years 1 to 9999"),
         (lambda graph: graph.update("s2", text="anew", valid_from=1.0), "can't change at"),
         (connecting("s2", "LIKES", "s3"), "not a kind of edge"),
         (connecting("ana", "OWNS", "s3"), "added automatically"),

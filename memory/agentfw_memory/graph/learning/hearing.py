@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from itertools import takewhile
 from typing import Any
 
@@ -23,9 +22,9 @@ from ...writing.writer import NEAREST, Decision, KnownMemory, Said, Writer, chec
 from ..forgetting import check_user
 from ..recall.recall import ALIKE, EVERY_ANSWER, NOBODY, Recaller, every_answer
 from ..records import EdgeKind, Float32Array, Heard, NewSkill, Skill, Visibility
-from ..row_types import EdgeRow, told_apart
+from ..row_types import EdgeRow, digest, told_apart
 from ..stores.store import Change
-from ..validation import check_metadata, check_name, check_number, check_skill, storable
+from ..validation import check_metadata, check_name, check_skill, check_time, storable
 from ..words import terms
 from .editing import Editor
 
@@ -69,7 +68,7 @@ class Hearer:
         if not isinstance(saying.text, str):
             raise BadInputError(f"a saying is of type {type(saying.text).__name__}, not a string", fix="pass a string")
         now = self._rows.store.now()
-        at = now if saying.at is None else min(check_number("at", saying.at), now)
+        at = now if saying.at is None else min(check_time("at", saying.at), now)
         # Without a writer, who would be asked once more, it is enough to look for it when something is written.
         if not self._settings.evolve or (self.writer is not None and self._was_heard(saying)):
             return None
@@ -150,7 +149,7 @@ class Hearer:
     def asked_to_forget(self, text: str, user: str) -> list[Skill]:
         if not may_ask_to_forget(text):
             return []
-        said = Said(text, user, self._rows.store.now(), own=tuple(own_words(text)))
+        said = Said(text, user, self._rows.store.now(), own=tuple(own_words(storable(text, len(text)))))
         found = self._to_forget(said, [one for one in self._plain(said, said.own) if one.action == "DELETE"])
         return list(self._rows.skills([check_skill(one) for one in found]).values())
 
@@ -259,6 +258,5 @@ async def ask(writer: Writer, sayings: Sequence[Said]) -> tuple[Sequence[object]
 
 
 def _name(saying: Saying) -> str:
-    """Return the name under which a message is known to have been heard, of its user and id."""
-    user, one = saying.user, saying.id
-    return blake2b(f"{user}\0{one}".encode(errors="replace"), digest_size=16).hexdigest() if one else ""
+    """Return the name under which a message is known to have been heard, until its user is forgotten."""
+    return digest(saying.user) + digest(saying.id) if saying.id else ""
