@@ -234,7 +234,10 @@ def exercises(folder: Path, lines: Iterable[str]) -> str:
 
 def test_problems_are_made_of_any_file_of_questions_and_answers(tmp_path: Path) -> None:
     answer = "He has 4 + 5 = <<4+5=9>>9 apples, and he eats one of them on the way to school.\n#### 8"
-    lines = [json.dumps({"question": f"How many, case {number}?", "answer": answer}) for number in range(40)]
+    lines = [
+        json.dumps({"question": f"How many,\u2028case {number}?", "answer": answer}, ensure_ascii=False)
+        for number in range(40)
+    ]
     text = written(exercises=exercises(tmp_path, lines))
     assert text.startswith("He has 4 + 5 = 9 apples")
     assert "The answer is 8." in text
