@@ -43,7 +43,7 @@ def compare(
 ) -> None:
     """Compare runs. A SPEC (a .toml file) is run first, and with --sweep once for each value of a setting.
 
-    Each figure has its bootstrap 95% interval. The difference to the first run is taken episode by episode where both
+    Each figure has its 95% interval. The difference to the first run is taken episode by episode where both
     have played the same tasks. Its p-value is the probability of such a difference if there were none.
     """
     from agentfw.runs import compare_runs, figure_title
