@@ -18,6 +18,7 @@ from agentfw.request import Action, Sampling
 from agentfw.runs import LiveRun, parse_spec
 from agentfw.runs.spec.start import start_from_runs
 from agentfw.scores import RewardModel
+from agentfw_plugins.view.annotations import Target, annotate
 from agentfw_plugins.worlds.from_feedback import read_examples, split_of
 from agentfw_rewardmodels import PreferenceModel
 
@@ -210,8 +211,9 @@ async def test_the_newest_of_what_a_user_says_of_an_answer_counts(host: Host, tm
     async with LiveRun.create(parse_spec(spec), host, tmp_path) as live:
         for number in range(24):
             session = live.begin(f"s{number}", user="ana")
+            annotate(live.folder.path, Target("", session.episode.id, 0, "ana"), "rating", "1")
             await session.answer([Message("user", f"Which tea? {number % 12}")])
-            session.feedback(-1.0 if number < 12 else 1.0)
+            session.feedback(-1.0 if number < 12 else 1.0, turn=0)
             await live.conclude(session)
 
     reward = host.create("reward", "feedback_preference", {"runs": [str(live.folder.path)], "epochs": 1})
