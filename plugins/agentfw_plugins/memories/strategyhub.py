@@ -23,6 +23,8 @@ from agentfw.memory import Query, Recollection
 from agentfw.tool import FunctionTool
 from agentfw_memory import HubRefusal, StrategyHub, StrategyHubs
 
+from . import translated_errors
+
 __all__ = ["StrategyHubMemory", "StrategyHubSettings"]
 
 
@@ -92,7 +94,9 @@ class StrategyHubMemory(Memory):
     def hubs(self) -> StrategyHubs:
         """The file of the hubs, which is opened when it is first needed."""
         if self._opened is None:
-            self._opened = StrategyHubs.open(self._path, capacity=self.settings.capacity, longest=self.settings.longest)
+            chosen = self.settings
+            with translated_errors():
+                self._opened = StrategyHubs.open(self._path, capacity=chosen.capacity, longest=chosen.longest)
         return self._opened
 
 
