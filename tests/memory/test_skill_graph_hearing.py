@@ -70,8 +70,11 @@ def test_a_message_is_heard_once_and_forgotten_with_its_user(graph: SkillGraph) 
     assert graph.hear("I live in Berlin", user="ana", id="m1").known_already
     assert graph.hear("I live in Berlin", user="ben", id="m1").kept
     assert kept(graph) == kept(graph, "ben") == ["I live in Berlin"]
-    graph.delete(*graph.hear("I live in Rome", user="ana", id="m2").kept)
+    rome = graph.hear("I live in Rome", user="ana", id="m2").kept
+    assert graph.delete(*rome, user="ana", id="m3").skills == 1
     assert graph.hear("I live in Rome", user="ana", id="m2").known_already, "what was deleted stays deleted"
+    berlin = [one.id for one in graph.skills(owner="ana")]
+    assert graph.delete(*berlin, user="ana", id="m3").skills == 0, "a message deletes once"
     for user in ("ana", "ben"):
         graph.forget(user)
     assert {"fact", "saying", "conversation"}.isdisjoint(graph.admin.stats().nodes)

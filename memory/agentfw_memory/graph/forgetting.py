@@ -157,8 +157,9 @@ class Forgetter:
                 self._sharing.delete_unless_shared(change, owner, copy)
         return counts
 
-    def erase(self, skills: Iterable[int], version: int | None = None) -> Counts:
-        """Delete the rows of skills, ended ones too, or of this past version of them. What isn't there is ignored."""
+    def erase(self, skills: Iterable[int], version: int | None = None, heard: str = "") -> Counts:
+        """Delete the rows of skills, ended ones too, or of this past version of them. What isn't there is ignored. A
+        message that asks for it, by the name of the saying, does so once."""
         owned, total = defaultdict[int, set[int]](set), Counter[str]()
         some = Select("version", ("number", "owner"), {"number": Among(list(skills))}, distinct=True)
         for skill, owner in self._rows.store.read(some)[0]:
@@ -166,6 +167,9 @@ class Forgetter:
         if not owned:
             return {}
         with self._recaller.writing() as change:
+            if heard and self._rows.find("saying", heard) is not None:
+                return {}
+            self._rows.nodes(change, "saying", [heard] if heard else [])
             for owner, its in owned.items():
                 total.update(self._erase(change, owner, its, version))
         return total

@@ -51,6 +51,11 @@ class Saying:
     answer_to: str = ""
     """What the assistant had said just before."""
 
+    @property
+    def name(self) -> str:
+        """Under which it is known to have been heard, until its user is forgotten. Empty without an id."""
+        return digest(self.user) + digest(self.id) if self.id else ""
+
 
 class Hearer:
     """Hears for one tenant."""
@@ -119,9 +124,8 @@ class Hearer:
         if not wanted:
             return Heard(saying.id, problem=problem, to_forget=to_forget)
         vectors = self._recaller.embed([one.text for one in wanted])
-        name = _name(saying)
-        with self._recaller.writing(waits=self._settings.hearing_waits or not name) as change:
-            if name and self._rows.find("saying", name) is not None:
+        with self._recaller.writing(waits=self._settings.hearing_waits or not saying.id) as change:
+            if self._was_heard(saying):
                 return Heard(saying.id, known_already=True)
             self._recaller.focus(saying.user, (), vectors)
             written = [self._carry_out(change, saying, said, *one) for one in zip(wanted, vectors, strict=True)]
@@ -139,8 +143,8 @@ class Hearer:
         ends: dict[EdgeKind, Iterable[int]] = {}
         if saying.conversation:
             ends["SAID_IN"] = self._rows.nodes(change, "conversation", [saying.conversation]).values()
-        if name := _name(saying):
-            ends["SAID_AS"] = self._rows.nodes(change, "saying", [name]).values()
+        if saying.id:
+            ends["SAID_AS"] = self._rows.nodes(change, "saying", [saying.name]).values()
         for one in skills:
             self._rows.end_edges(change, [row for row in self._rows.edge_rows(one) if row.kind == "SAID_IN"])
         edges = [EdgeRow(kind, one, node) for one in skills for kind, some in ends.items() for node in some]
@@ -242,8 +246,7 @@ class Hearer:
         return by_user[-1] if by_user else None
 
     def _was_heard(self, saying: Saying) -> bool:
-        name = _name(saying)
-        return bool(name) and self._rows.find("saying", name) is not None
+        return bool(saying.id) and self._rows.find("saying", saying.name) is not None
 
 
 async def ask(writer: Writer, sayings: Sequence[Said]) -> tuple[Sequence[object], str]:
@@ -255,8 +258,3 @@ async def ask(writer: Writer, sayings: Sequence[Said]) -> tuple[Sequence[object]
     if not isinstance(answers, (list, tuple)) or len(answers) != len(sayings):
         return [None] * len(sayings), "the writer didn't answer each message"
     return answers, ""
-
-
-def _name(saying: Saying) -> str:
-    """Return the name under which a message is known to have been heard, until its user is forgotten."""
-    return digest(saying.user) + digest(saying.id) if saying.id else ""
