@@ -278,7 +278,7 @@ def export(graph: SkillGraph, path: Path, skills: bool) -> dict[str, Any]:
     """Export all rows, history and vectors included, as JSON lines. With --skills, write a folder of Agent Skills."""
     from agentfw_memory.graph.exchange.skill_folders import is_reviewed, write_skill_folders
 
-    if path.is_file() and not skills:
+    if path.exists() and not (skills or path.is_dir()):
         raise UsageError(f"{path} already exists and is not overwritten", fix="choose another name, or remove it")
     try:
         if not skills:
