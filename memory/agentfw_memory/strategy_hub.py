@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .errors import HubRefusal
+from .errors import HubRefusal, SkillGraphError
 from .files import open_sqlite
 
 _SCHEMA = """
@@ -62,8 +62,12 @@ class StrategyHubs:
         """Open or create a file of hubs. `:memory:` keeps them only as long as this process."""
         if capacity < 1 or longest < 1:
             raise ValueError(f"invalid capacity {capacity} or maximum length {longest}: both must be 1 or more")
-        tables = _SCHEMA.split(";")
-        connection = open_sqlite(path, what="strategy hubs", application=_APPLICATION, version=_VERSION, tables=tables)
+        try:
+            connection = open_sqlite(
+                path, what="strategy hubs", application=_APPLICATION, version=_VERSION, tables=_SCHEMA.split(";")
+            )
+        except SkillGraphError as error:
+            raise ValueError(error.message) from None
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA secure_delete = ON")
         return cls(connection, capacity, longest)

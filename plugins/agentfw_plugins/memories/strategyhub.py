@@ -18,12 +18,10 @@ from typing import Literal
 from pydantic import Field
 
 from agentfw import Memory, Settings, Task, Tool
-from agentfw.errors import InterventionRefused
+from agentfw.errors import InterventionRefused, UsageError
 from agentfw.memory import Query, Recollection
 from agentfw.tool import FunctionTool
 from agentfw_memory import HubRefusal, StrategyHub, StrategyHubs
-
-from . import translated_errors
 
 __all__ = ["StrategyHubMemory", "StrategyHubSettings"]
 
@@ -95,8 +93,10 @@ class StrategyHubMemory(Memory):
         """The file of the hubs, which is opened when it is first needed."""
         if self._opened is None:
             chosen = self.settings
-            with translated_errors():
+            try:
                 self._opened = StrategyHubs.open(self._path, capacity=chosen.capacity, longest=chosen.longest)
+            except ValueError as error:
+                raise UsageError(str(error), fix="set memory.strategyhub.path to another file") from None
         return self._opened
 
 
