@@ -22,7 +22,7 @@ def test_a_95_interval_holds_the_true_mean_95_times_in_100() -> None:
 
 
 def test_a_ratio_is_the_ratio_of_the_sums() -> None:
-    interval = bootstrap_ratio([1, 0, 5], [10, 0, 10])
+    interval = bootstrap_ratio([1, 0, 5] * 2, [10, 0, 10] * 2)
 
     assert interval.estimate == pytest.approx(0.3)
     assert interval.low > 0, "a resample without a denominator has no ratio"

@@ -212,7 +212,7 @@ async def test_the_newest_of_what_a_user_says_of_an_answer_counts(host: Host, tm
         for number in range(24):
             session = live.begin(f"s{number}", user="ana")
             annotate(live.folder.path, Target("", session.episode.id, 0, "ana"), "rating", "1")
-            await session.answer([Message("user", f"Which tea? {number % 12}")])
+            await session.answer([Message("user", f"Which tea? Say: tea {number % 12}")])
             session.feedback(-1.0 if number < 12 else 1.0, turn=0)
             await live.conclude(session)
 
