@@ -93,11 +93,11 @@ def test_a_metric_is_given_on_the_command_line(gateway: Served, agentfw: Agentfw
     refused = agentfw("feedback", "by-command", "nan", "--metric", "stars", "--url", gateway.url)
 
     assert "the gateway refused: value must be" in refused.err
-    after = [agentfw("feedback", "by-command", "good", *more, "--url", gateway.url) for more in (["--end"], [])][1]
-    assert "fix: rate it on its page: agentfw view" in after.told(1)
     episode = gateway.episode("by-command")
     found = [(one.data["metric"], one.data["value"]) for one in episode.events if one.name == "feedback"]
     assert found == [("solved", False), ("stars", 4.5)]
+    after = [agentfw("feedback", "by-command", "good", *more, "--url", gateway.url) for more in (["--end"], [])][1]
+    assert "fix: rate it on its page: agentfw view" in after.told(1)
 
 
 def test_a_report_of_ended_sessions_names_the_file_whose_figures_are_gone(gateway: Served, agentfw: Agentfw) -> None:
