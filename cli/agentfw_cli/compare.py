@@ -43,10 +43,10 @@ def compare(
 ) -> None:
     """Compare runs. A SPEC (a .toml file) is run first, and with --sweep once for each value of a setting.
 
-    Each figure has its bootstrap 95% interval. The difference to the first run is taken episode by episode where both
+    Each figure has its 95% interval. The difference to the first run is taken episode by episode where both
     have played the same tasks. Its p-value is the probability of such a difference if there were none.
     """
-    from agentfw.runs.records.summary import compare_runs
+    from agentfw.runs import compare_runs, figure_title
     from agentfw.runs.spec.resolution import checked_spec
     from agentfw.runs.spec.start import chosen_values, start_of_run
 
@@ -81,7 +81,8 @@ def compare(
     for row in table:
         for place, name in enumerate(row.runs):
             difference = row.differences[place]
-            figure, gap = row.figure if place == 0 else "", "" if difference is None else str(difference)
+            figure = figure_title(row.figure, folders[0]) if place == 0 else ""
+            gap = "" if difference is None else str(difference)
             rows.append([figure, labels.get(name, name), str(row.intervals[place]), gap])
     out.table(["figure", "run", "mean ± 95%", "difference to the first"], rows)
     for line in _remarks(folders, table):

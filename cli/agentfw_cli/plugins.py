@@ -229,7 +229,7 @@ def _offers(host: Host) -> list[list[str]]:
     for each in host.components():
         kinds[each.record.distribution, each.record.version][each.kind] += 1
     for key, counts in kinds.items():
-        found.setdefault(key, []).extend(counted(count, kind).replace("ys", "ies") for kind, count in counts.items())
+        found.setdefault(key, []).extend(counted(count, kind) for kind, count in counts.items())
     for hook, records in host.hooks().items():
         for record in records if hook in LIFECYCLE_HOOKS else ():
             found[record.distribution, record.version].append(f"the hook {hook}")

@@ -140,7 +140,8 @@ def _next(run: RunInfo, summary: Summary, episodes: Sequence[Mapping[str, Any]],
     ):
         # An interface decides what reaches an agent that is at work. Between rounds nothing happens.
         other = "event_driven" if run.spec.interface == "step_loop" else "step_loop"
-        commands.append(f"agentfw run {environment} --interface {other}{where} && agentfw compare {end} last{where}")
+        again = f"agentfw run {environment} --interface {other} --spec {end}{where}"  # with all other settings as here
+        commands.append(f"{again} && agentfw compare {end} last{where}")
     look = f"view {run.folder.called}" if find_spec("starlette") else f"runs show last{where}"
     commands.append(f"agentfw {look}")
     for number, command in enumerate(commands):

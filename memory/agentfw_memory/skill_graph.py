@@ -345,16 +345,17 @@ class SkillGraph:
             self._call(self._recaller.drop_communities)
             return receipt
 
-    def delete(self, *skills: str, version: int | None = None) -> Receipt:
+    def delete(self, *skills: str, version: int | None = None, user: str = "", id: str = "") -> Receipt:
         """Delete skills for good: their versions, edges and vectors, what told them, and their bytes on disk.
 
         The skills may have ended. Skills that are gone already are ignored, so that a call can be repeated. With
-        `version`, only that past version of one skill is deleted. `history` has the numbers.
+        `version`, only that past version of one skill is deleted. `history` has the numbers. With the `user` and `id`
+        of the message that asks for it, as `hear` has them, a message deletes once.
         """
         numbers = [check_skill(skill) for skill in skills]
         if version is not None and len(numbers) != 1:
             raise BadInputError(f"version {version} of {len(numbers)} skills", fix="name one skill with a version")
-        return self._erased("", lambda: self._forgetter.erase(numbers, version))
+        return self._erased("", lambda: self._forgetter.erase(numbers, version, Saying("", user, id=id).name))
 
     def _erased(self, user: str, delete: Callable[[], dict[str, int]]) -> Receipt:
         """Delete rows, and what is left of them in files."""

@@ -15,13 +15,14 @@ REPETITIONS = 500
 
 
 def test_a_95_interval_holds_the_true_mean_95_times_in_100() -> None:
-    intervals = [bootstrap(np.random.default_rng(seed).normal(3, 2, 10)) for seed in range(REPETITIONS)]
+    for count in (3, 5, 10):
+        intervals = [bootstrap(np.random.default_rng(seed).normal(3, 2, count)) for seed in range(REPETITIONS)]
 
-    assert 0.92 <= sum(each.low <= 3 <= each.high for each in intervals) / REPETITIONS <= 0.98
+        assert 0.92 <= sum(each.low <= 3 <= each.high for each in intervals) / REPETITIONS <= 0.98
 
 
 def test_a_ratio_is_the_ratio_of_the_sums() -> None:
-    interval = bootstrap_ratio([1, 0, 5], [10, 0, 10])
+    interval = bootstrap_ratio([1, 0, 5] * 2, [10, 0, 10] * 2)
 
     assert interval.estimate == pytest.approx(0.3)
     assert interval.low > 0, "a resample without a denominator has no ratio"

@@ -70,6 +70,11 @@ def test_a_message_is_heard_once_and_forgotten_with_its_user(graph: SkillGraph) 
     assert graph.hear("I live in Berlin", user="ana", id="m1").known_already
     assert graph.hear("I live in Berlin", user="ben", id="m1").kept
     assert kept(graph) == kept(graph, "ben") == ["I live in Berlin"]
+    rome = graph.hear("I live in Rome", user="ana", id="m2").kept
+    assert graph.delete(*rome, user="ana", id="m3").skills == 1
+    assert graph.hear("I live in Rome", user="ana", id="m2").known_already, "what was deleted stays deleted"
+    berlin = [one.id for one in graph.skills(owner="ana")]
+    assert graph.delete(*berlin, user="ana", id="m3").skills == 0, "a message deletes once"
     for user in ("ana", "ben"):
         graph.forget(user)
     assert {"fact", "saying", "conversation"}.isdisjoint(graph.admin.stats().nodes)
@@ -439,6 +444,7 @@ def test_only_ones_own_memory_is_asked_to_be_deleted(opened: Any) -> None:
     graph.add(owner="ana", text="Has a dog", visibility="shared")
 
     assert [graph.hear(request, user=user).to_forget for user in ("ben", "ana")] == [(), ("s2",)]
+    assert [one.id for one in graph.asked_to_forget(f"{request} \ud83e", user="ana")] == ["s2"], "cut in an emoji"
     assert kept(graph) == ["Has a dog"]
 
 

@@ -14,7 +14,7 @@ from agentfw_rewardmodels.preference.cold_start import fit_cold_start, predict_f
 from agentfw_rewardmodels.preference.input_tables import read_interactions, read_items, read_profile, read_profiles
 from agentfw_rewardmodels.preference.scoring import recall_and_ndcg, top
 
-ROWS = [{"user": "ana", "item": "zoo", "value": 5.0}, {"user": "bob", "item": "sea", "value": 0.0}]
+ROWS = [{"user": "ana", "item": "zoo", "value": 5.0, "why": "a\u2028b"}, {"user": "bob", "item": "sea", "value": 0.0}]
 
 
 def test_one_table_reads_the_same_from_every_kind_of_source(tmp_path: Path) -> None:
@@ -23,7 +23,7 @@ def test_one_table_reads_the_same_from_every_kind_of_source(tmp_path: Path) -> N
 
     (tmp_path / "likes.csv").write_text("\ufeffuser,item,value\nana,zoo,5\nbob,sea,0\n")  # as Excel writes it
     (tmp_path / "likes.tsv").write_text("user\titem\tvalue\nana\tzoo\t5\nbob\tsea\t0\n")
-    (tmp_path / "likes.jsonl").write_text("\n".join(json.dumps(row) for row in ROWS))
+    (tmp_path / "likes.jsonl").write_text("\ufeff" + "\n".join(json.dumps(row, ensure_ascii=False) for row in ROWS))
     parquet.write_table(arrow.Table.from_pylist(ROWS), tmp_path / "likes.parquet")
     sources = [
         ROWS,

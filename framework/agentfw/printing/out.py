@@ -40,10 +40,10 @@ _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 def counted(count: int, noun: str) -> str:
     """A number of things in words.
 
-    >>> counted(1, "user"), counted(2000, "user")
-    ('1 user', '2,000 users')
+    >>> counted(1, "user"), counted(2000, "user"), counted(2, "memory")
+    ('1 user', '2,000 users', '2 memories')
     """
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    return f"{count:,} {noun if count == 1 else re.sub('(?<![aeiou])y$', 'ie', noun) + 's'}"
 
 
 class Out:

@@ -479,7 +479,7 @@ class Session:
         if self.over:
             raise UsageError("this session has ended", fix="give feedback before the end")
         if turn is not None and not 0 <= turn < len(self.episode.turns):
-            raise UsageError(f"there is no turn {turn}", fix=f"this session has {len(self.episode.turns)} turns from 0")
+            raise UsageError(f"there is no turn {turn}", fix=f"count from 0; turns so far: {len(self.episode.turns)}")
         text = words or correction
         data = {"value": value, "turn": turn, "correction": correction, "text": text, "at": time.time()}
         data |= ({"metric": metric} if metric else {}) | ({"by": "user"} if text else {})

@@ -23,8 +23,8 @@ from .graph_settings import FEWEST_SHARED
 from .learning.extraction import PRIVATE
 from .recall.recall import Recaller
 from .records import Float32Array, Skill
-from .row_types import EdgeRow, SkillRow
-from .stores.store import Among, Change, Delete, Not, Select, Update
+from .row_types import EdgeRow, SkillRow, digest
+from .stores.store import Among, Between, Change, Delete, Not, Select, Update
 from .validation import check_name
 from .words import meaning, terms
 
@@ -105,7 +105,7 @@ class Sharing:
         number = rows.find("user", owner)
         assert number is not None
         # Not ended but deleted: its text may be of the one who left.
-        forget_user(rows, change, number)
+        forget_user(rows, change, number, owner)
         if enough:
             self._recaller.focus(rows.names(users[:1])[users[0]])
             cache = self._recaller.cache
@@ -152,13 +152,14 @@ class Forgetter:
             return {}
         with self._recaller.writing() as change:
             shared = self._sharing.behind(number)
-            counts = forget_user(self._rows, change, number)
+            counts = forget_user(self._rows, change, number, user)
             for owner, copy in shared:
                 self._sharing.delete_unless_shared(change, owner, copy)
         return counts
 
-    def erase(self, skills: Iterable[int], version: int | None = None) -> Counts:
-        """Delete the rows of skills, ended ones too, or of this past version of them. What isn't there is ignored."""
+    def erase(self, skills: Iterable[int], version: int | None = None, heard: str = "") -> Counts:
+        """Delete the rows of skills, ended ones too, or of this past version of them. What isn't there is ignored. A
+        message that asks for it, by the name of the saying, does so once."""
         owned, total = defaultdict[int, set[int]](set), Counter[str]()
         some = Select("version", ("number", "owner"), {"number": Among(list(skills))}, distinct=True)
         for skill, owner in self._rows.store.read(some)[0]:
@@ -166,6 +167,9 @@ class Forgetter:
         if not owned:
             return {}
         with self._recaller.writing() as change:
+            if heard and self._rows.find("saying", heard) is not None:
+                return {}
+            self._rows.nodes(change, "saying", [heard] if heard else [])
             for owner, its in owned.items():
                 total.update(self._erase(change, owner, its, version))
         return total
@@ -199,7 +203,7 @@ class Forgetter:
         return {**counts, "versions": sum(deleted), "trajectories": emptied}
 
 
-def forget_user(rows: GraphRows, change: Change, user: int) -> Counts:
+def forget_user(rows: GraphRows, change: Change, user: int, name: str) -> Counts:
     """Delete a user and all their data, and the saved communities."""
     store = rows.store
     versions, trips = store.read(
@@ -216,6 +220,7 @@ def forget_user(rows: GraphRows, change: Change, user: int) -> Counts:
         Delete("node", {"number": user}),
         Delete("node", {"number": Among(trajectories)}),
         Delete("state", {"name": Among(states)}),
+        Delete("node", {"kind": "saying", "name": Between(digest(name), f"{digest(name)}g")}),
     )
     rows.recount(change, sorted(neighbours))
     counts |= {"versions": versions_gone, "vectors": counts["vectors"] + profiles, "trajectories": trips_gone}
@@ -236,9 +241,10 @@ def _delete_nodes(rows: GraphRows, change: Change, skills: list[int], others: li
     )
     rows.note_ended(change, gone)
     store.set_head(forgotten=change.number)
-    # Tools and scenarios that have no edge left, ended edges included, are nobody's.
+    # Tools and scenarios that have no edge left, ended edges included, are nobody's. That a message was heard is known
+    # until its user is forgotten.
     kinds = store.read(Select("node", ("number", "kind"), {"number": Among(neighbours)}))[0]
-    rest = [number for number, kind in kinds if kind not in ("user", "trajectory")]
+    rest = [number for number, kind in kinds if kind not in ("user", "trajectory", "saying")]
     unused = set(rest) - _ends(rows, rest, own=True)
     (nodes,) = store.write(Delete("node", {"number": Among(sorted(unused)), "kind": Not("user")}))
     counts = {"skills": len(skills), "vectors": vectors, "edges": sources + targets, "nodes": nodes}

@@ -158,7 +158,7 @@ class GraphRows:
         that ended or were forgotten, and users that were forgotten."""
         later, columns = {"changed": Between(above=since)}, {"ended": "number", "live": "number", "profile": "user"}
         found = self._read(*(Select(table, (column,), later) for table, column in columns.items()))
-        gone, changed, profiles = (sorted(number for (number,) in rows) for rows in found)
+        gone, changed, profiles = (sorted({number for (number,) in rows}) for rows in found)  # some were retired before
         if gone:
             self.forget_names()
         return gone, changed, profiles

@@ -102,4 +102,4 @@ def told_apart(text: str, metadata: str) -> str:
 
 
 def digest(text: str) -> str:
-    return blake2b(text.encode(), digest_size=16).hexdigest()
+    return blake2b(text.encode(errors="replace"), digest_size=16).hexdigest()

@@ -41,6 +41,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 """Half of a character outside the basic plane. Alone it can't be encoded as UTF-8."""
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_DATED = -62_135_596_800, 253_402_300_800  # seconds since 1970 from the year 1 up to 10,000, which have a date
 _FIELD = re.compile(r"[\w.@/ -]+")
 _MISSING = object()
 _SURROGATE_FIX = "remove it; it comes from text that was cut, or decoded with surrogatepass or surrogateescape"
@@ -111,6 +112,13 @@ def check_number(what: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise BadInputError(f"the {what} {value!r} is not a finite number", fix=f"pass a finite number as {what}")
     return float(value)
+
+
+def check_time(what: str, value: object) -> float:
+    if not _DATED[0] <= (when := check_number(what, value)) < _DATED[1]:
+        problem = f"the {what} {value!r} is not in the years 1 to 9999"
+        raise BadInputError(problem, fix="pass seconds since 1970")
+    return when
 
 
 def check_skill(skill: object) -> int:

@@ -397,6 +397,8 @@ def _posted(url: str, body: dict[str, Any], key: str) -> dict[str, Any]:
             names = [one["session"] for one in listed.json().get("sessions", ()) if not one["finish"]]
             known = known_names(" sessions in progress", url.split("/")[-2], names[:_LISTED])
             fix = known if names else "none is in progress; look at those that have ended: agentfw view"
+        elif answer.status_code == 410:
+            fix = "rate it on its page: agentfw view"
         elif answer.status_code == 401:
             fix = f"put a key of the gateway into the environment variable {_KEY}"
         raise AgentfwError(f"the gateway refused: {result['error']['message']}", fix=fix)

@@ -47,6 +47,7 @@ from .variants import FILE as VARIANTS
 from .variants import VariantFile
 
 _COUNTS = "budget"  # the hook that every gateway has, limits or not
+_TOLD_TO_END = 2.0  # seconds within which a process that is told to end says that it does
 _PASSED_ON = 1000  # maximum number of answers at once in front of a provider, who has limits of its own
 
 
@@ -229,6 +230,7 @@ async def serve_until(
         waiting = asyncio.create_task(stop.told.wait())
         await asyncio.wait({waiting, caring}, return_when=asyncio.FIRST_COMPLETED)
         health.is_stopping = True
+        live.folder.leave()
         waiting.cancel()
         if caring.done():
             caring.result()
@@ -283,14 +285,15 @@ async def gateway_of(
 
 
 async def until_free(live: LiveRun, stop: Stop, seconds: float, tell: Callable[[str], object]) -> None:
-    """Wait while an earlier process still works on the run, and tell which one."""
-    end = time.monotonic() + seconds
-    if live.folder.state == "running":
-        tell(
-            f"process {live.folder.owner} serves {shown_path(live.folder.path)}/ already; waiting {seconds:.0f} s for "
-            "its end (to serve beside it, with a record of its own: agentfw serve --new)"
-        )
-    while live.folder.state == "running" and time.monotonic() < end and not stop.told.is_set():
+    """Wait while an earlier process that was told to end still works on the run, and tell which one."""
+    begun, told = time.monotonic(), False
+    while live.folder.state == "running" and not stop.told.is_set():
+        if not (told or live.folder.owner.isdecimal()):
+            told = True
+            words = f"{shown_path(live.folder.path)}/ is in use by process {live.folder.owner}"
+            tell(f"{words}; waiting {seconds:.0f} s for it")
+        if time.monotonic() - begun > (seconds if told else _TOLD_TO_END):
+            return
         await asyncio.sleep(0.1)
 
 

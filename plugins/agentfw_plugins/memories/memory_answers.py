@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from agentfw.printing.out import counted as amount
+
 from ..command_options import one_line
 
 if TYPE_CHECKING:
@@ -23,8 +25,8 @@ def said(words: str) -> Callable[..., None]:
 
 
 def exported(out: Out, answer: Mapping[str, Any], **given: Any) -> None:
-    counts = f"{answer['rows']:,} rows" if "rows" in answer else f"{answer['skills']:,} reviewed skills"
-    out.line(f"{counts} written to {answer['path']}")
+    written = amount(answer["rows"], "row") if "rows" in answer else amount(answer["skills"], "reviewed skill")
+    out.line(f"{written} written to {answer['path']}")
 
 
 def counted(done: str) -> Callable[..., None]:
@@ -67,7 +69,7 @@ def hits(out: Out, found: Sequence[Hit], *, why: bool, **given: Any) -> None:
         about = [f"{hit.skill.visibility}, {hit.skill.owner}'s"]
         about += [f"tools {', '.join(hit.skill.tools)}"] if hit.skill.tools else []
         about += [f"for {', '.join(hit.skill.scenarios)}"] if hit.skill.scenarios else []
-        about += [f"{hit.skill.uses} uses, mean reward {hit.skill.utility:.2f}"] if hit.skill.uses else []
+        about += [f"{amount(hit.skill.uses, 'use')}, mean reward {hit.skill.utility:.2f}"] if hit.skill.uses else []
         out.line(out.style(f"        {'; '.join(about)}", "dim"))
 
 

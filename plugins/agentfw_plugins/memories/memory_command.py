@@ -24,7 +24,7 @@ from click import argument, option
 
 from agentfw.errors import UsageError
 from agentfw.host import runs_directory
-from agentfw.printing.out import Out, shown_path
+from agentfw.printing.out import Out, counted, shown_path
 
 from ..command_options import confirm, json_option, yes_option
 from . import memory_answers as printed
@@ -278,6 +278,8 @@ def export(graph: SkillGraph, path: Path, skills: bool) -> dict[str, Any]:
     """Export all rows, history and vectors included, as JSON lines. With --skills, write a folder of Agent Skills."""
     from agentfw_memory.graph.exchange.skill_folders import is_reviewed, write_skill_folders
 
+    if path.exists() and not (skills or path.is_dir()):
+        raise UsageError(f"{path} already exists and is not overwritten", fix="choose another name, or remove it")
     try:
         if not skills:
             return {"path": str(path), "rows": graph.admin.export_jsonl(path)}
@@ -388,8 +390,9 @@ def import_(words: tuple[str, ...], owner: str, yes: bool, embedder: str, store:
                 what, new = "memories", read_memories(path, owner=owner)
     with out.progress("importing"), _opened(store, tenant, make=True, embedder=embedder) as graph:
         count = graph.admin.import_jsonl(path) if what == "rows" else len(graph.add_all(new))
-    told = printed.said(f"{{{what}:,}} {what} imported into {store}, tenant {tenant}")
-    _answered(out, {"path": str(path), what: count}, told)
+    amount = counted(count, {"memories": "memory"}.get(what, what[:-1]))
+    told = printed.said("{amount} imported into {store}, tenant {tenant}")
+    _answered(out, {"path": str(path), what: count}, told, amount=amount, store=store, tenant=tenant)
 
 
 @memory.command()

@@ -228,7 +228,8 @@ class SkillGraphMemory(Memory):
                 asked = await self._called(lambda: self.graph.asked_to_forget(saying.before, user=user))
                 to_forget = tuple(one.id for one in asked)
             if to_forget:
-                await self._called(lambda: self.graph.delete(*to_forget))
+                self._to_forget[user, talk] = to_forget  # if the disk is full, the same is asked for again
+                await self._called(lambda: self.graph.delete(*to_forget, user=user, id=saying.id))
                 logger.info("%s was forgotten, as %s asked", ", ".join(to_forget), saying.user)
                 return None
         conversation = talk if _is_name(talk) else _digest(talk)

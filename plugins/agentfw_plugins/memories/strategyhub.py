@@ -18,7 +18,7 @@ from typing import Literal
 from pydantic import Field
 
 from agentfw import Memory, Settings, Task, Tool
-from agentfw.errors import InterventionRefused
+from agentfw.errors import InterventionRefused, UsageError
 from agentfw.memory import Query, Recollection
 from agentfw.tool import FunctionTool
 from agentfw_memory import HubRefusal, StrategyHub, StrategyHubs
@@ -92,7 +92,11 @@ class StrategyHubMemory(Memory):
     def hubs(self) -> StrategyHubs:
         """The file of the hubs, which is opened when it is first needed."""
         if self._opened is None:
-            self._opened = StrategyHubs.open(self._path, capacity=self.settings.capacity, longest=self.settings.longest)
+            chosen = self.settings
+            try:
+                self._opened = StrategyHubs.open(self._path, capacity=chosen.capacity, longest=chosen.longest)
+            except ValueError as error:
+                raise UsageError(str(error), fix="set memory.strategyhub.path to another file") from None
         return self._opened
 
 

@@ -128,13 +128,14 @@ class Metric(NamedTuple):
         return (1.0 if value else -1.0) if isinstance(value, bool) else max(-1.0, min(1.0, float(value)))
 
 
-def feedback_of(episode: Episode, metric: Metric | None = None) -> Iterator[tuple[int | None, float, str]]:
-    """The feedback on an episode in its order: the turn (None for all), the value from -1 to 1, and the correction."""
+def feedback_of(episode: Episode, metric: Metric | None = None) -> Iterator[tuple[int | None, float, str, float]]:
+    """The feedback on an episode by its time: the turn (None for all), the value from -1 to 1, the correction, and
+    when it was given."""
     metric = metric or Metric()
-    for event in episode.events:
-        if is_feedback(event, metric.name):
-            value, correction = metric.liking(event.data["value"]), str(event.data.get("correction") or "")
-            yield turn_of(event, episode), value, correction
+    given = (event for event in episode.events if is_feedback(event, metric.name))
+    for event in sorted(given, key=lambda event: float(event.data.get("at", 0.0))):  # annotations stand at the end
+        value, correction = metric.liking(event.data["value"]), str(event.data.get("correction") or "")
+        yield turn_of(event, episode), value, correction, float(event.data.get("at", 0.0))
 
 
 def is_feedback(event: Event, metric: str | None = None) -> bool:

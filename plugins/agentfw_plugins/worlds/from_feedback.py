@@ -56,6 +56,7 @@ class Example:
     text: str
     user: str
     value: float  # what the user thinks of the answer, from -1 to 1. 1 for a correction
+    at: float = 0.0  # when they said so, in seconds since 1970
     corrected: bool = False  # whether the text is the user's own
     stop: tuple[str, ...] = ()
     max_tokens: int | None = None  # where the answer was to end
@@ -104,6 +105,7 @@ def read_examples(
     for some in requests.values():
         best = max(some, key=lambda one: (one.value, one.text))
         every += [replace(best, kind="pair", worse=one.text) for one in some if best.wanted and not one.wanted]
+    every.sort(key=lambda example: example.at)  # of the same said twice, the later one stays
     found = {_mark(example): example for example in every if example.kind in ("rated", kind)}
     own = [example for example in found.values() if example.kind == kind]
     begun = {_begin(example) for example in own if example.wanted or kind == "hint"}
@@ -139,7 +141,7 @@ def _begin(example: Example) -> bytes:
 
 
 def _of_episode(episode: Episode, good: float, metric: Metric, cut_off: list[Turn]) -> Iterator[Example]:
-    newest = {about: (value, correction) for about, value, correction in feedback_of(episode, metric)}
+    newest = {about: (value, correction, at) for about, value, correction, at in feedback_of(episode, metric)}
     about_all, words = newest.pop(None, None), _words(episode, good, metric)
     for turn in episode.turns:
         rated = newest.get(turn.index)
@@ -151,18 +153,18 @@ def _of_episode(episode: Episode, good: float, metric: Metric, cut_off: list[Tur
             yield replace(given, kind="hint", words=said[-1], earlier=len(said) - 1)
         if rated is None and about_all is not None:
             # What is said of a whole session can be a correction of its last answer only.
-            rated = about_all[0], about_all[1] if last else ""
+            rated = about_all[0], about_all[1] if last else "", about_all[2]
         if rated is None:
             continue
-        value, correction = rated
+        value, correction, at = rated
         if correction:
-            yield (wanted := _example(episode, turn, correction, 1.0, corrected=True))
+            yield (wanted := replace(_example(episode, turn, correction, 1.0, at), corrected=True))
             if whole and turn.text != correction:
                 yield replace(wanted, kind="pair", worse=turn.text)
         if turn.finish == "length" and not correction:
             cut_off.append(turn)
         if whole and (value <= -good or (value >= good and not correction)):
-            yield _example(episode, turn, turn.text, value)
+            yield _example(episode, turn, turn.text, value, at)
 
 
 def _words(episode: Episode, good: float, metric: Metric) -> dict[int | None, list[Words]]:
@@ -176,10 +178,10 @@ def _words(episode: Episode, good: float, metric: Metric) -> dict[int | None, li
     return found
 
 
-def _example(episode: Episode, turn: Turn, text: str, value: float, *, corrected: bool = False) -> Example:
+def _example(episode: Episode, turn: Turn, text: str, value: float, at: float = 0.0) -> Example:
     shown = tuple(episode.messages[place] for place in turn.shown)
     actions = tuple(Action(**action) for action in episode.actions.get(turn.seat, ()))
-    return Example(shown, actions, text, episode.task.user, value, corrected, turn.stop, turn.max_tokens)
+    return Example(shown, actions, text, episode.task.user, value, at, False, turn.stop, turn.max_tokens)
 
 
 def _mark(example: Example) -> bytes:
@@ -310,7 +312,7 @@ class FeedbackPreference(RewardModel):
             items = [blake2b(one.text.encode(errors="replace"), digest_size=12).hexdigest() for one in examples]
             texts = {item: one.text for item, one in zip(items, examples, strict=True)}
             said = [
-                {"user": one.user or "user", "item": item, "value": one.value}
+                {"user": one.user or "user", "item": item, "value": one.value, "time": one.at}
                 for item, one in zip(items, examples, strict=True)
             ]
             fit = FitSettings(dimensions=self.settings.dimensions, epochs=self.settings.epochs)

@@ -88,9 +88,12 @@ class Questions(SessionEnvironment):
 
 def _asked(row: Row, where: str) -> list[Message]:
     """The messages that the policy is shown first."""
-    asked = next((row[key] for key in ("prompt", "messages", "question") if row.get(key)), None)
+    key, asked = next(((key, row[key]) for key in ("prompt", "messages", "question") if row.get(key)), ("", None))
     if isinstance(asked, str):
         return [Message("user", asked)]
+    if not isinstance(asked, list | None):
+        wrong = f"environment.tasks: {where}: its {key} is {asked!r:.80}"
+        raise SettingsError(wrong, fix="write a text, or messages as OpenAI has them")
     try:
         messages = list(read_chat(Body({"model": "any", "messages": asked or []})).messages)
     except BadRequest as error:

@@ -171,7 +171,8 @@ def _file(path: Path, what: str) -> Iterable[Mapping[str, Any]]:
             with path.open(encoding="utf-8-sig", newline="") as lines:
                 return list(csv.DictReader(lines, delimiter="," if kind == ".csv" else "\t"))
         if kind == ".jsonl":
-            return [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
+            # `splitlines` would also end a line at the separators of Unicode, which JSON leaves in a text.
+            return [json.loads(line) for line in path.read_text("utf-8-sig").split("\n") if line.strip()]
         if kind == ".parquet":
             try:
                 from pyarrow import parquet

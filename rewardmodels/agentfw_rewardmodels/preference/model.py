@@ -296,7 +296,8 @@ class PreferenceModel:
     def without(self, user: str) -> PreferenceModel:
         """Return a model without this user: without their likes, their profile and their vectors.
 
-        Others change only through the graph: what the user liked loses a neighbour.
+        The words of items that nobody else likes, which may be the user's own, go too. Others change only through the
+        graph: what the user liked loses a neighbour.
         """
         if user not in self.users:
             raise UnknownUserError(user)

@@ -211,16 +211,18 @@ class ModelState:
         return replace(new, own_items=new._with_neighbours(new.own_items, untrained))
 
     def without(self, user: str) -> ModelState:
-        """Return a state without the row of a user and without their likes."""
+        """Return a state without the row of a user, their likes, and the words of items that nobody else likes."""
         place = self.users.index(user)
         likes = self.likes[:, self.likes[0] != place]
         if not likes.size:
             raise BadInputError("no like would be left", fix="delete the model instead")
+        own = {self.items[item] for item in np.setdiff1d(self.likes[1], likes[1]).tolist()}
         likes = np.stack([likes[0] - (likes[0] > place), likes[1]])
         users = self.users[:place] + self.users[place + 1 :]
         return replace(
             self,
             users=users,
+            titles={item: text for item, text in self.titles.items() if item not in own},
             likes=likes,
             own_users=np.delete(self.own_users, place, axis=0),
             by_profile=np.delete(self.by_profile, place, axis=0),

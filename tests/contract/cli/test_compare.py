@@ -20,6 +20,7 @@ def test_runs_are_compared_by_the_tasks_that_they_share(agentfw: Agentfw, quick:
     slip = agentfw("compare", whole, short, "--figure", "eror")
 
     assert f"the difference of {whole} is that of 1 common task, of 1 and 3" in answer.err
+    assert "answer length (tokens)  " in answer.out, "as it is called everywhere"
     assert f"the difference of {short} is that of 1 common task, of 3 and 1" in longer.err
     assert record[0]["runs"][1]["difference"]["tasks"] == 1
     better = {row["figure"]: row["better"] for row in record}

@@ -42,7 +42,9 @@ def test_the_next_step_is_told_as_it_can_be_typed(agentfw: Agentfw, quick: tuple
 
     assert re.search(r"^next: agentfw view [\w-]+$", near.err, re.M)
     assert re.search(r"^next: agentfw view 'far away/[\w-]+'$", far.err, re.M)
-    assert re.search(r"agentfw run inbox --interface step_loop .*&& agentfw compare \S+ last", timed.err)
+    found = re.search(r"agentfw (run inbox --interface step_loop .*) && agentfw compare \S+ last", timed.err)
+    assert found is not None
+    assert agentfw(*found[1].split(), "--json").json["episodes"] == 2, "as many as before"
 
 
 def test_any_episode_of_a_run_can_be_read_and_drawn(agentfw: Agentfw) -> None:

@@ -86,6 +86,7 @@ def test_a_gateway_goes_on_by_itself_when_a_full_disk_has_room_again(tmp_path: P
         until(lambda: gateway.request("GET", "/readyz").status_code == 200)
         second = said(gateway.ask("tea", "I like tea.", first, "And cake.", user="ada"))
         remembered = until(lambda: len(found := gateway.remembered("ada")) == 2 and found)
+        beside = begun(tmp_path / "runs", "--policy", str(TOKENS), "--memory", str(EARS)).communicate(timeout=25)[1]
     finally:
         process.kill()
         _, log = process.communicate()
@@ -97,6 +98,7 @@ def test_a_gateway_goes_on_by_itself_when_a_full_disk_has_room_again(tmp_path: P
     assert [turn.text for turn in again.turns] == [first["content"], second["content"]], "each once"
     assert [one.content for one in again.messages if one.role == "user"] == ["I like tea.", "And cake."]
     assert remembered == ["I like tea.", "And cake."]
+    assert f"is in use by process {process.pid}, and one process" in beside, "at once, as it wasn't told to end"
     [line] = [line for line in log.splitlines() if "can't write to" in line]
     assert re.search(r"\.jsonl: File too large \(EFBIG\)", line), line
 

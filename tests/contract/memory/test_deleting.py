@@ -90,6 +90,7 @@ GOING: dict[str, Callable[[SkillGraph, list[str]], object]] = {
     "forgotten": lambda graph, skills: graph.forget("ana"),
     "erased": lambda graph, skills: graph.delete(*skills),
     "retired": lambda graph, skills: list(map(graph.retire, skills)),
+    "retired and erased": lambda graph, skills: [*map(graph.retire, skills), graph.delete(*skills)],
     "changed": lambda graph, skills: [graph.update(one, text=f"zebra {one}") for one in skills],
 }
 

@@ -213,15 +213,22 @@ def test_items_of_langmem_are_read(tmp_path: Path) -> None:
     ]
 
 
-def test_plain_records_are_read_and_can_be_imported_twice(graph: SkillGraph, tmp_path: Path) -> None:
+def test_plain_records_are_read_and_can_be_imported_twice(
+    graph: SkillGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "plain.jsonl"
     never_move = {"text": "Never move lunch", "owner": "ben", "tools": ["calendar"], "scenarios": ["lunch"]}
-    mornings_are = {"text": "Mornings\u2028are best", "shared": "no", "valid_from": 1700000000}
+    mornings_are = {"text": "Mornings\u2028are best", "shared": "no", "valid_from": "2023-11-14T22:13:20"}
     records = [never_move | {"shared": True}, mornings_are]
     path.write_text("".join(f"{json.dumps(one, ensure_ascii=False)}\n" for one in records), "utf-8")
 
+    with monkeypatch.context() as elsewhere:  # a time without a zone is UTC wherever it is read
+        elsewhere.setenv("TZ", "America/New_York")
+        time.tzset()
+        found = read_memories(path, owner="ana")
+    time.tzset()
     for _ in range(2):
-        graph.add_all(read_memories(path, owner="ana"))
+        graph.add_all(found)
 
     (never,) = graph.skills(owner="ben")
     (mornings,) = graph.skills(owner="ana")
@@ -234,6 +241,7 @@ def test_plain_records_are_read_and_can_be_imported_twice(graph: SkillGraph, tmp
     ("line", "problem"),
     [
         ('{"text": "broken', "line 2 is not valid JSON"),
+        ('{"text": "käse", "owner": "ana"}', "is not UTF-8 text"),
         ('{"content": "x"}', "line 2: a record needs text"),
         ('{"text": "x"}', "line 2: it names no owner"),
         ('{"text": " ", "owner": "ana"}', "line 2: the text ' ' is not"),
@@ -243,7 +251,7 @@ def test_plain_records_are_read_and_can_be_imported_twice(graph: SkillGraph, tmp
 )
 def test_a_broken_record_is_named_and_nothing_is_imported(tmp_path: Path, line: str, problem: str) -> None:
     path = tmp_path / "memories.jsonl"
-    path.write_text('{"text": "fine", "owner": "ana"}\n' + line + "\n", "utf-8")
+    path.write_text('{"text": "fine", "owner": "ana"}\n' + line + "\n", "latin-1")
 
     with pytest.raises(BadInputError, match=problem.replace("[", r"\[")):
         read_memories(path)

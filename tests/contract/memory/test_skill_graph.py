@@ -79,6 +79,8 @@ def test_of_two_that_contradict_greedy_choice_keeps_the_better_one_whole(open_gr
         hits = graph.recall("offer the earliest slot", user="ana")
         assert [(hit.skill.id, hit.why.conflict) for hit in hits] == list(zip((one, other), conflicts, strict=True))
         assert [graph.disconnect(other, "CONFLICTS", one) for _ in range(2)] == [True, False], "it has no direction"
+        assert not graph.disconnect(one, "REQUIRES", "kettle")
+        assert "tool" not in graph.admin.stats().nodes, "what nobody has isn't made by ending its edge"
         assert [hit.why.conflict for hit in graph.recall("offer the earliest slot", user="ana")] == [0.0, 0.0]
 
 

@@ -63,6 +63,8 @@ def connecting(source: str, kind: str, target: str, weight: float = 1.0) -> Call
         (adding(visibility="public"), "public"),
         (adding(valid_from=float("nan")), "nan"),
         (adding(valid_from=9e9), "in the future"),
+        *((adding(**{name: -7e10}), "not in the years 1 to 9999") for name in ("valid_from", "expires_at")),
+        (lambda graph: graph.hear("I live in Rome", user="ana", at=-7e10), "not in the years 1 to 9999"),
         (lambda graph: graph.update("s2", text="anew", valid_from=1.0), "can't change at"),
         (connecting("s2", "LIKES", "s3"), "not a kind of edge"),
         (connecting("ana", "OWNS", "s3"), "added automatically"),
@@ -228,10 +230,17 @@ def test_a_damaged_file_is_told_with_what_to_do(tmp_path: Path) -> None:
 
 
 def test_a_disk_without_space_for_a_new_store_is_told(tmp_path: Path) -> None:
+    with SkillGraph.open(tmp_path / "skills.db", tenant="team", embedder="hash") as graph:
+        skills = [one.id for one in graph.add_all(NewSkill("ana", f"way {place} " * 50) for place in range(300))]
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
-    try:
-        with pytest.raises(StorageError, match="the disk failed"):
-            SkillGraph.open(tmp_path / "full.db", tenant="team", embedder="hash")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    with SkillGraph.open(tmp_path / "skills.db", tenant="team") as graph:
+        for size, call in (
+            (4096, lambda: SkillGraph.open(tmp_path / "full.db", tenant="team", embedder="hash")),
+            (200_000, lambda: graph.delete(skills[0])),  # which writes the whole file anew
+        ):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+            try:
+                with pytest.raises(StorageError, match="the disk failed"):
+                    call()
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -210,6 +210,15 @@ def test_an_update_takes_profiles_and_takes_likes_back(model: PreferenceModel) -
         model.update(profiles={"zed": {"shoe size": "43"}})
 
 
+def test_who_goes_takes_along_the_words_of_what_nobody_else_likes(model: PreferenceModel, tmp_path: Path) -> None:
+    with_more = model.update([("new", "said"), ("new", "i0")], items={"said": "the jazz of my inimitable aunt"})
+
+    with_more.without("new").save(tmp_path)
+
+    kept = (tmp_path / "model.json").read_text()
+    assert ("inimitable" in kept, ITEMS["i0"] in kept) == (False, True)
+
+
 def test_a_refit_that_starts_warm_is_better_at_once(model: PreferenceModel) -> None:
     brief = replace(SETTINGS, epochs=1, look_every=1)
     more = [*likes(), ("new", "i2"), ("new", "i6")]

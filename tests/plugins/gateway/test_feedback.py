@@ -54,10 +54,13 @@ def test_feedback_with_a_metric_is_kept_beside_the_thumbs(serve: Serve) -> None:
     until(lambda: on_the_page("stars: 4, corrected: A green one."))  # the pages read it a moment later
     assert on_the_page("solved: true: at once")
     episode = gateway.episode()
-    assert list(feedback_of(episode)) == [(0, -1.0, "")]
-    assert list(feedback_of(episode, Metric.read("solved"))) == [(None, 1.0, "")]
-    assert list(feedback_of(episode, Metric.read("stars>=5"))) == [(0, -1.0, "A green one.")]
-    assert list(feedback_of(episode, Metric.read("stars<=3"))) == [(0, -1.0, "A green one.")]
+    for metric, given in (
+        ("", (0, -1.0, "")),
+        ("solved", (None, 1.0, "")),
+        ("stars>=5", (0, -1.0, "A green one.")),
+        ("stars<=3", (0, -1.0, "A green one.")),
+    ):
+        assert [one[:3] for one in feedback_of(episode, Metric.read(metric))] == [given]
 
 
 @pytest.mark.parametrize(
@@ -93,6 +96,8 @@ def test_a_metric_is_given_on_the_command_line(gateway: Served, agentfw: Agentfw
     episode = gateway.episode("by-command")
     found = [(one.data["metric"], one.data["value"]) for one in episode.events if one.name == "feedback"]
     assert found == [("solved", False), ("stars", 4.5)]
+    after = [agentfw("feedback", "by-command", "good", *more, "--url", gateway.url) for more in (["--end"], [])][1]
+    assert "fix: rate it on its page: agentfw view" in after.told(1)
 
 
 def test_a_report_of_ended_sessions_names_the_file_whose_figures_are_gone(gateway: Served, agentfw: Agentfw) -> None:

@@ -84,7 +84,7 @@ def test_a_training_learns_from_all_feedback_that_there_is(
 
     def rated_in(folders: list[Path]) -> dict[str, list[float]]:
         episodes = [episode for folder in folders for episode in read_sessions(folder)]
-        return {one.task.query: [value for _, value, _ in feedback_of(one)] for one in episodes}
+        return {one.task.query: [value for _, value, *_ in feedback_of(one)] for one in episodes}
 
     assert rated_in(first) == {"a": [1.0]}
     assert rated_in(second) == {"a": [1.0], "later": [-1.0]}

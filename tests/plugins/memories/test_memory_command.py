@@ -111,6 +111,7 @@ def test_an_export_goes_into_another_store_and_comes_out_equal(filled: Memory, t
     rows = filled("import", "one.jsonl", "--store", "other.db", "--tenant", "team", "--json").json["rows"]
     assert filled("export", "two.jsonl", "--store", "other.db", "--tenant", "team", "--json").json["rows"] == rows
     assert (tmp_path / "one.jsonl").read_text() == (tmp_path / "two.jsonl").read_text()
+    assert "one.jsonl already exists and is not overwritten" in filled("export", "one.jsonl").told(2)
     again = filled("import", "one.jsonl", "--store", "other.db", "--tenant", "team")
     assert (again.code, "is not empty" in again.err) == (2, True)
 
@@ -154,7 +155,7 @@ def test_memories_of_another_program_are_imported_or_none_of_them(filled: Memory
     done = filled("import", str(path))
     refused = filled("import", str(broken))
 
-    assert (done.code, done.out.split()[:3]) == (0, ["1", "memories", "imported"])
+    assert (done.code, done.out.split()[:3]) == (0, ["1", "memory", "imported"])
     assert (refused.code, "line 2 is not valid JSON" in refused.err) == (2, True)
     hits = filled("recall", "--user", "ana", "tea", "--json").json
     assert hits[0]["skill"]["text"] == "Prefers green tea"

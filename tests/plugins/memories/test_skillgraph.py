@@ -233,6 +233,10 @@ def test_a_yes_deletes_just_what_its_user_was_asked_about_before_it(memory: Open
 
     again = memory()
     assert (remembered(again), len(again.graph.skills(owner="ben"))) == ([], 1)
+    for does in ("barks", "eats", "runs", "sleeps", "swims"):
+        again.graph.add(owner="ana", text=f"My dog {does}.")
+    say(again, "ana", "Yes!", before=request)  # a saying may be passed twice, as after a kill or a full disk
+    assert len(remembered(again)) == 5
 
 
 def test_an_older_saying_is_shown_after_the_newer_one_and_marked(memory: Open) -> None:

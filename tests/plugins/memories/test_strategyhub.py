@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
+
+import pytest
 
 from agentfw import Engagement, Episode, Intervention, Moment, PolicyAgent, Task
+from agentfw.errors import UsageError
 from agentfw.interfaces import EventDriven
 from agentfw.memory import Query
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
@@ -52,6 +56,12 @@ def test_an_agent_updates_and_lists_its_hub_and_reads_why_something_does_not_fit
     shown = [message.content for message in episode.messages if message.role == "tool"]
     assert any("the maximum is 340" in text for text in shown)
     assert not any("kept" in message.content for message in episode.messages if message.role == "user")
+
+
+def test_a_file_of_something_else_is_told(tmp_path: Path) -> None:
+    (tmp_path / "hubs.db").write_text("no database of anybody's\n" * 100)
+    with pytest.raises(UsageError, match=r"hubs\.db is not a file of strategy hubs"):
+        StrategyHubMemory(StrategyHubSettings(path=str(tmp_path / "hubs.db"))).begin(TASK)
 
 
 def test_the_strategies_are_shown_before_every_turn_when_asked() -> None:

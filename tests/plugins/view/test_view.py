@@ -294,6 +294,14 @@ def test_an_episode_that_was_left_out_says_why_and_is_found_by_it(runs: Path, vi
     assert found == {"00000-0": "ended", "00001-0": "ended", "00009-0": "in progress"}, "it is played again"
 
 
+def test_a_comparison_says_of_how_many_common_tasks_the_differences_are(tmp_path: Path, view: View) -> None:
+    whole, short = play(tmp_path), play(tmp_path, episodes=1)
+
+    page = read(f"{view(tmp_path)}/runs?left={whole.id}&right={short.id}")
+
+    assert "1 task that both have played (of 2 and 1; the differences are of these alone), with" in page
+
+
 def test_a_run_in_which_no_episode_has_ended_yet_says_so(tmp_path: Path, view: View) -> None:
     folder = play(tmp_path)
     for file in folder.path.glob("*.jsonl"):

@@ -322,6 +322,12 @@ class RunFolder:
             return (self.path / "lock").read_text(errors="replace").strip() or "unknown"
         return "unknown"
 
+    def leave(self) -> None:
+        """Say behind its number that this process is about to end, for whoever waits for the run."""
+        if self._lock is not None:
+            with suppress(OSError):
+                os.write(self._lock, b", which ends")
+
     def unlock(self) -> None:
         if self._lock is not None:
             os.close(self._lock)

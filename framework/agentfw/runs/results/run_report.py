@@ -193,7 +193,7 @@ def _figures(page: Page, folder: RunFolder, records: _Records) -> None:
         rows = [[figure_title(name, folder), _number(name, figures[name].estimate)] for name in names]
         page.table(["figure", "value"], rows)
         return
-    page.section("Figures", f"The mean over episodes with its bootstrapped 95% interval.{_meanings(folder, names)}")
+    page.section("Figures", f"The mean over episodes with its 95% interval.{_meanings(folder, names)}")
     alike: dict[tuple[float, ...], list[str]] = {}
     for name in names:
         alike.setdefault(tuple(values[name]), []).append(name)
@@ -208,7 +208,7 @@ def _figures(page: Page, folder: RunFolder, records: _Records) -> None:
 def _figures_by_stage(page: Page, folder: RunFolder, stages: Mapping[int, _Records]) -> None:
     first, last = min(stages), max(stages)
     figures = {number: intervals(stages[number]) for number in (first, last)}
-    intro = "The mean over held-out episodes with its bootstrapped 95% interval."
+    intro = "The mean over held-out episodes with its 95% interval."
     page.section("Figures", intro + _meanings(folder, figures[last]))
     heads = ["figure", *(head for number in figures for head in (f"after {number}", "from", "to"))]
     rows = [

@@ -38,7 +38,10 @@ def read_memories(path: str | Path, *, owner: str = "") -> list[NewSkill]:
 
 def _records(path: Path) -> Iterator[tuple[str, Record]]:
     """Yield the records of a file, each with where it is."""
-    text = path.read_text("utf-8-sig", errors="replace")
+    try:
+        text = path.read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadInputError(f"{path} is not UTF-8 text: {error}", fix="save the file as UTF-8") from None
     try:
         whole = json.loads(text)
     except ValueError:

@@ -13,11 +13,11 @@ from typing import Any
 
 from ...errors import BadInputError, UnknownSkillError
 from ..forgetting import check_user
-from ..recall.recall import Recaller
+from ..recall.recall import NOBODY, Recaller
 from ..records import EDGE_ENDS, EdgeKind, Float32Array, NewSkill, NodeKind, Skill
 from ..row_types import EdgeRow, SkillRow, told_apart
 from ..stores.store import Change, Delete, Insert, Update
-from ..validation import check_metadata, check_name, check_names, check_number, check_skill, check_text
+from ..validation import check_metadata, check_name, check_names, check_number, check_skill, check_text, check_time
 
 CONNECTED: tuple[EdgeKind, ...] = ("REQUIRES", "APPLIES_TO", "TRIGGERS", "COMPLEMENTS", "CONFLICTS")
 """The edges that a caller may add. OWNS comes with a skill and EXECUTED with a trajectory."""
@@ -37,7 +37,7 @@ class Editor:
             _check_visibility(skill.visibility)
             for what in ("valid_from", "expires_at"):
                 if (when := getattr(skill, what)) is not None:
-                    check_number(what, when)
+                    check_time(what, when)
             check_metadata(skill.metadata)
             tools, scenarios = check_names("tool", skill.tools), check_names("scenario", skill.scenarios)
             wanted.append(replace(skill, tools=tools, scenarios=scenarios))
@@ -134,7 +134,7 @@ class Editor:
                 problem = f"{skill} can't change at {when}: its current version is valid from {before.valid_from}"
                 raise BadInputError(problem, fix="pass a later valid_from, or none")
             if expires_at is not None:
-                given["expires_at"] = None if expires_at == math.inf else check_number("expires_at", expires_at)
+                given["expires_at"] = None if expires_at == math.inf else check_time("expires_at", expires_at)
             after = replace(before, **given)
             if replace(after, expires_at=before.expires_at) != before:
                 owner = self._rows.nodes(change, "user", [after.owner])[after.owner]
@@ -180,7 +180,9 @@ class Editor:
                     skills.append(ends[-1])
                     self.current(ends[-1])
                 else:
-                    ends.append(self._rows.nodes(change, what, [check_name(what, name)])[name])
+                    check_name(what, name)
+                    there = self._rows.find(what, name) or NOBODY  # what nobody has gets no node by ending its edge
+                    ends.append(there if end else self._rows.nodes(change, what, [name])[name])
             one, other = sorted(ends) if known in ("COMPLEMENTS", "CONFLICTS") else ends
             if one == other:
                 raise BadInputError(f"{source} can't be connected with itself", fix="pass two different skills")
@@ -213,7 +215,7 @@ class Editor:
     def _valid_from(self, given: float | None, change: Change) -> float:
         if given is None:
             return change.now
-        if check_number("valid_from", given) > change.now:
+        if check_time("valid_from", given) > change.now:
             raise BadInputError(f"valid_from {given} is in the future", fix="pass a time in the past, or none")
         return float(given)
 

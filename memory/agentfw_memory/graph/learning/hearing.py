@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from itertools import takewhile
 from typing import Any
 
@@ -23,9 +22,9 @@ from ...writing.writer import NEAREST, Decision, KnownMemory, Said, Writer, chec
 from ..forgetting import check_user
 from ..recall.recall import ALIKE, EVERY_ANSWER, NOBODY, Recaller, every_answer
 from ..records import EdgeKind, Float32Array, Heard, NewSkill, Skill, Visibility
-from ..row_types import EdgeRow, told_apart
+from ..row_types import EdgeRow, digest, told_apart
 from ..stores.store import Change
-from ..validation import check_metadata, check_name, check_number, check_skill, storable
+from ..validation import check_metadata, check_name, check_skill, check_time, storable
 from ..words import terms
 from .editing import Editor
 
@@ -52,6 +51,11 @@ class Saying:
     answer_to: str = ""
     """What the assistant had said just before."""
 
+    @property
+    def name(self) -> str:
+        """Under which it is known to have been heard, until its user is forgotten. Empty without an id."""
+        return digest(self.user) + digest(self.id) if self.id else ""
+
 
 class Hearer:
     """Hears for one tenant."""
@@ -69,7 +73,7 @@ class Hearer:
         if not isinstance(saying.text, str):
             raise BadInputError(f"a saying is of type {type(saying.text).__name__}, not a string", fix="pass a string")
         now = self._rows.store.now()
-        at = now if saying.at is None else min(check_number("at", saying.at), now)
+        at = now if saying.at is None else min(check_time("at", saying.at), now)
         # Without a writer, who would be asked once more, it is enough to look for it when something is written.
         if not self._settings.evolve or (self.writer is not None and self._was_heard(saying)):
             return None
@@ -120,9 +124,8 @@ class Hearer:
         if not wanted:
             return Heard(saying.id, problem=problem, to_forget=to_forget)
         vectors = self._recaller.embed([one.text for one in wanted])
-        name = _name(saying)
-        with self._recaller.writing(waits=self._settings.hearing_waits or not name) as change:
-            if name and self._rows.find("saying", name) is not None:
+        with self._recaller.writing(waits=self._settings.hearing_waits or not saying.id) as change:
+            if self._was_heard(saying):
                 return Heard(saying.id, known_already=True)
             self._recaller.focus(saying.user, (), vectors)
             written = [self._carry_out(change, saying, said, *one) for one in zip(wanted, vectors, strict=True)]
@@ -140,8 +143,8 @@ class Hearer:
         ends: dict[EdgeKind, Iterable[int]] = {}
         if saying.conversation:
             ends["SAID_IN"] = self._rows.nodes(change, "conversation", [saying.conversation]).values()
-        if name := _name(saying):
-            ends["SAID_AS"] = self._rows.nodes(change, "saying", [name]).values()
+        if saying.id:
+            ends["SAID_AS"] = self._rows.nodes(change, "saying", [saying.name]).values()
         for one in skills:
             self._rows.end_edges(change, [row for row in self._rows.edge_rows(one) if row.kind == "SAID_IN"])
         edges = [EdgeRow(kind, one, node) for one in skills for kind, some in ends.items() for node in some]
@@ -150,7 +153,7 @@ class Hearer:
     def asked_to_forget(self, text: str, user: str) -> list[Skill]:
         if not may_ask_to_forget(text):
             return []
-        said = Said(text, user, self._rows.store.now(), own=tuple(own_words(text)))
+        said = Said(text, user, self._rows.store.now(), own=tuple(own_words(storable(text, len(text)))))
         found = self._to_forget(said, [one for one in self._plain(said, said.own) if one.action == "DELETE"])
         return list(self._rows.skills([check_skill(one) for one in found]).values())
 
@@ -243,8 +246,7 @@ class Hearer:
         return by_user[-1] if by_user else None
 
     def _was_heard(self, saying: Saying) -> bool:
-        name = _name(saying)
-        return bool(name) and self._rows.find("saying", name) is not None
+        return bool(saying.id) and self._rows.find("saying", saying.name) is not None
 
 
 async def ask(writer: Writer, sayings: Sequence[Said]) -> tuple[Sequence[object], str]:
@@ -256,9 +258,3 @@ async def ask(writer: Writer, sayings: Sequence[Said]) -> tuple[Sequence[object]
     if not isinstance(answers, (list, tuple)) or len(answers) != len(sayings):
         return [None] * len(sayings), "the writer didn't answer each message"
     return answers, ""
-
-
-def _name(saying: Saying) -> str:
-    """Return the name under which a message is known to have been heard, of its user and id."""
-    user, one = saying.user, saying.id
-    return blake2b(f"{user}\0{one}".encode(errors="replace"), digest_size=16).hexdigest() if one else ""

@@ -61,9 +61,11 @@ class SqliteStore(Store):
         until = time.monotonic() + LOCK_TIMEOUT
         # The temporary copy holds no deleted rows and may be too large for memory.
         self._execute("PRAGMA temp_store = FILE")
-        waited_for(lambda: self._execute("VACUUM"))
-        self._execute("PRAGMA temp_store = MEMORY")
-        while waited_for(lambda: self._execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone())[0]:
+        try:
+            self._called(lambda: self._execute("VACUUM"), waits=True)
+        finally:
+            self._execute("PRAGMA temp_store = MEMORY")
+        while self._called(lambda: self._execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone(), waits=True)[0]:
             if time.monotonic() > until:
                 raise StoreBusyError(
                     "the rows are deleted, but their bytes stay while another process reads the state before",

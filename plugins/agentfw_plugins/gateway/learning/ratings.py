@@ -114,9 +114,7 @@ def why_ignored(episode: Episode, metric: str, about: Mapping[str, Any]) -> str:
 
 def _values(episode: Episode, metric: Metric) -> Iterator[tuple[Turn, float, float]]:
     """The answers that were rated, with what is thought of them and since when. Their own rating comes first."""
-    times = [float(one.data.get("at", 0.0)) for one in episode.events if is_feedback(one, metric.name)]
-    given = zip(feedback_of(episode, metric), times, strict=True)
-    newest = {about: (value, at) for (about, value, _), at in given}
+    newest = {about: (value, at) for about, value, _, at in feedback_of(episode, metric)}
     for turn in episode.turns:
         if (found := newest.get(turn.index) or newest.get(None)) is not None:
             yield (turn, *found)

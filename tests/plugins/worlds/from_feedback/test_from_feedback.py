@@ -18,7 +18,9 @@ from agentfw.request import Action, Sampling
 from agentfw.runs import LiveRun, parse_spec
 from agentfw.runs.spec.start import start_from_runs
 from agentfw.scores import RewardModel
+from agentfw_plugins.view.annotations import Target, annotate
 from agentfw_plugins.worlds.from_feedback import read_examples, split_of
+from agentfw_rewardmodels import PreferenceModel
 
 LOOK = Action("look", "Look", {"type": "object", "properties": {}})
 SPEC = {
@@ -201,6 +203,25 @@ def test_answers_are_scored_by_what_their_user_liked_so_far(host: Host, tastes: 
     fitted = model.stat().st_mtime_ns
     again.open(tmp_path)
     assert model.stat().st_mtime_ns == fitted, "a resumed training fits nothing again"
+
+
+@asynchronous
+async def test_the_newest_of_what_a_user_says_of_an_answer_counts(host: Host, tmp_path: Path) -> None:
+    spec = SPEC | {"policy": {"name": "scripted", "settings": {"rule": f"{__name__}:echo"}}}
+    async with LiveRun.create(parse_spec(spec), host, tmp_path) as live:
+        for number in range(24):
+            session = live.begin(f"s{number}", user="ana")
+            annotate(live.folder.path, Target("", session.episode.id, 0, "ana"), "rating", "1")
+            await session.answer([Message("user", f"Which tea? Say: tea {number % 12}")])
+            session.feedback(-1.0 if number < 12 else 1.0, turn=0)
+            await live.conclude(session)
+
+    reward = host.create("reward", "feedback_preference", {"runs": [str(live.folder.path)], "epochs": 1})
+    assert isinstance(reward, RewardModel)
+    reward.open(tmp_path)
+
+    facts = PreferenceModel.load(tmp_path / "feedback_preference").facts
+    assert (facts["likes"], facts["dislikes"], facts["contradictions"]) == (10, 0, 10)
 
 
 def test_fresh_samples_of_recorded_tasks_train_a_policy(trained: Trained, tastes: Path) -> None:

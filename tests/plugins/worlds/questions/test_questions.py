@@ -165,6 +165,7 @@ def test_the_policy_calls_tools_that_are_functions() -> None:
         ({"answer": "2"}, "asks nothing"),
         ({"prompt": [{"role": "king", "content": "?"}]}, "role"),
         ({"messages": [1]}, "messages"),
+        ({"prompt": 5}, "its prompt is 5"),
     ],
 )
 def test_a_task_that_cannot_be_asked_is_an_error_before_any_work(row: dict[str, Any], words: str) -> None:

@@ -61,7 +61,7 @@ def read_problems(file: str, split: str) -> tuple[Problem, ...]:
     """The problems of a split in a file."""
     path = Path(file.replace("{split}", split)).expanduser()
     try:
-        lines = path.read_text("utf-8-sig").split("\n")
+        lines = path.read_text("utf-8-sig").split("\n")  # a text in JSON may have other separators of lines
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"environment.file: can't read {path}: {error}", fix="pass a file of JSON lines") from None
     problems = [_problem(line, f"line {number} of {path}") for number, line in enumerate(lines, 1) if line.strip()]

@@ -104,7 +104,7 @@ def _exercises(file: str) -> tuple[_Exercise, ...]:
 
 def _lines(file: str) -> list[dict[str, Any]]:
     try:
-        lines = Path(file).expanduser().read_text("utf-8-sig").split("\n")
+        lines = Path(file).expanduser().read_text("utf-8-sig").split("\n")  # JSON may have other separators in a text
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(
             f"environment.exercises: can't read {file}: {error}", fix="pass a file of JSON lines"

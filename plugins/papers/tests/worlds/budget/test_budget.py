@@ -140,7 +140,7 @@ def test_problems_come_from_a_file_in_the_form_of_gsm8k(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('{"question": "?", "answer": "1"}\nno JSON', "line 2 of .* has no question and answer"),
+        ('{"question": "?\u2028", "answer": "1"}\nno JSON', "line 2 of .* has no question and answer"),
         ("[1]", "line 1 of .* has no question and answer"),
         ("", "no problems for test"),
         (None, "can't read"),
