@@ -274,7 +274,9 @@ def test_own_versions_are_their_users_alone_and_those_asked_last_stay_in_memory(
     monkeypatch.setattr(learning, "MOST_LOADED", 1)
     file, closed = VersionFile(tmp_path), list[str]()
     file.create()
-    make(file, {1: "", 2: "", 3: "ana", 4: "bo"}, served=2)
+    make(file, {1: "", 2: "", 3: "ana", 4: "bo", 5: ""}, served=2)
+    with file.change() as state:
+        state.version(5).outcome = "withdrawn"
 
     class Counted(Tasting):
         async def close(self) -> None:
@@ -287,7 +289,7 @@ def test_own_versions_are_their_users_alone_and_those_asked_last_stay_in_memory(
             task = Task(0, seed=1, user=user, query=session)
             return (await served.generate(Request([Message("user", "Is it?")], task=task))).version
 
-        for version in ("v3+ana", "v1", "v9", ""):
+        for version in ("v3+ana", "v1", "v5", "v9", ""):
             served.pin("s", version)
             await served.refresh()
             found.append(await by("eve"))
@@ -301,7 +303,7 @@ def test_own_versions_are_their_users_alone_and_those_asked_last_stay_in_memory(
             await served.refresh()
         return found
 
-    assert asyncio.run(answered()) == ["v2", "v1", "v2", "v2", "v3+ana", "v4+bo", "v3+ana", "v2"]
+    assert asyncio.run(answered()) == ["v2", "v1", "v2", "v2", "v2", "v3+ana", "v4+bo", "v3+ana", "v2"]
     assert closed == ["v1", "v4+bo", ""], "also what can't take its adapter"
     Counted.beside = Policy.beside  # type: ignore[assignment]
     check_learns(Counted(), "one")
