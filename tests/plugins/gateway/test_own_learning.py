@@ -229,7 +229,7 @@ def test_a_version_that_is_not_better_is_not_served(tmp_path: Path) -> None:
 def test_a_better_version_is_tried_on_its_share_of_the_sessions_first(tmp_path: Path) -> None:
     gateway = Gateway(tmp_path)
 
-    async def tried() -> tuple[State, set[str]]:
+    async def tried() -> tuple[State, set[str], State]:
         live, learning = gateway.opened()
         learning.start(Wished(every=40, share=0.3), tmp_path / "spec.toml")
         async with live:
@@ -237,9 +237,13 @@ def test_a_better_version_is_tried_on_its_share_of_the_sessions_first(tmp_path: 
             await gateway.talk(live, MANY, 20)
             state = await gateway.train(learning)
             heard = await gateway.talk(live, MANY, 8)
-            return state, {version for answers in heard.values() for version, _ in answers}
+        live, learning = gateway.opened(live.folder.path.name)
+        learning.start(Wished(every=40, share=0.0), tmp_path / "spec.toml")
+        async with live:
+            await learning.ready()
+        return state, {version for answers in heard.values() for version, _ in answers}, learning.served.state
 
-    state, versions = asyncio.run(tried())
+    state, versions, untried = asyncio.run(tried())
 
     assert (state.served, state.canary) == (0, 1), state.said
     assert versions == {"v0", "v1"}
@@ -265,6 +269,7 @@ def test_a_new_version_of_a_user_takes_the_place_of_none_that_is_better(tmp_path
             making = Making(gateway.file, gateway.file.read(), None)
             return [await compared(making, "yes"), await compared(making, "no")]
 
+    assert (untried.served, untried.canary) == (1, 0), "a trial that nobody takes part in would never end"
     assert asyncio.run(both()) == [False, True], "one that is as good goes on from what everybody is served now"
 
 

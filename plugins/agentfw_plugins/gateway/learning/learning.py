@@ -65,6 +65,8 @@ class Learning:
             if self._wished:
                 with self.file.change() as state:
                     state.every, state.share, state.metric, state.owns = self._wished
+                    if state.canary and not state.share:  # nobody would get it, and its trial would never end
+                        state.judge(worse=False, why=f"{state.version(state.canary).why}; its trial was left out")
 
         await asyncio.to_thread(begin)
         assembly = self.live.assembly
