@@ -226,6 +226,28 @@ def test_a_version_that_is_not_better_is_not_served(tmp_path: Path) -> None:
     assert version == "v0"
 
 
+def test_what_a_trainer_can_not_do_is_told_and_ends_no_gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gateway, told = Gateway(tmp_path), list[str]()
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "gone"))
+
+    async def begun() -> State:
+        live, learning = gateway.opened()
+        learning.tell = told.append
+        learning.start(Wished(every=1, share=0.0, owns=True), tmp_path / "spec.toml")
+        async with live:
+            await gateway.talk(live, ["ada"], 1)
+            await learning.ready()
+            running = asyncio.create_task(learning.run())
+            while not told:
+                await asyncio.wait([running], timeout=0.05)
+                assert not running.done()
+            running.cancel()
+            return await gateway.train(learning)
+
+    assert asyncio.run(begun()).said.startswith("no new version")
+    assert told[0].startswith("the trainer can't be started")
+
+
 def test_a_better_version_is_tried_on_its_share_of_the_sessions_first(tmp_path: Path) -> None:
     gateway = Gateway(tmp_path)
 
@@ -247,6 +269,7 @@ def test_a_better_version_is_tried_on_its_share_of_the_sessions_first(tmp_path: 
 
     assert (state.served, state.canary) == (0, 1), state.said
     assert versions == {"v0", "v1"}
+    assert (untried.served, untried.canary) == (1, 0), "a trial that nobody takes part in would never end"
 
 
 def test_a_new_version_of_a_user_takes_the_place_of_none_that_is_better(tmp_path: Path) -> None:
@@ -269,7 +292,6 @@ def test_a_new_version_of_a_user_takes_the_place_of_none_that_is_better(tmp_path
             making = Making(gateway.file, gateway.file.read(), None)
             return [await compared(making, "yes"), await compared(making, "no")]
 
-    assert (untried.served, untried.canary) == (1, 0), "a trial that nobody takes part in would never end"
     assert asyncio.run(both()) == [False, True], "one that is as good goes on from what everybody is served now"
 
 

@@ -142,9 +142,14 @@ class Learning:
                 none, pipe = asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE
                 told = {**os.environ, **self.file.environment()}
                 # Nothing is written to its stdin, which closes when this process ends, however that ends.
-                self.trainer = await asyncio.create_subprocess_exec(
-                    sys.executable, *words, stdin=pipe, stdout=none, stderr=pipe, env=told
-                )
+                try:
+                    self.trainer = await asyncio.create_subprocess_exec(
+                        sys.executable, *words, stdin=pipe, stdout=none, stderr=pipe, env=told
+                    )
+                except OSError as error:  # such as without memory for another process. What is served stays
+                    self.tell(f"the trainer can't be started: {error}")
+                    self._enough = self.waiting + state.every
+                    return
                 assert self.trainer.stderr is not None
                 self._reading = asyncio.create_task(self.trainer.stderr.read())
             return
