@@ -146,8 +146,8 @@ class Learning:
                     self.trainer = await asyncio.create_subprocess_exec(
                         sys.executable, *words, stdin=pipe, stdout=none, stderr=pipe, env=told
                     )
-                except OSError as error:  # such as without memory for another process. What is served stays
-                    self.tell(f"the trainer can't be started: {error}")
+                except OSError as problem:  # such as without memory for another process. What is served stays
+                    self.tell(f"the trainer can't be started: {problem}")
                     self._enough = self.waiting + state.every
                     return
                 assert self.trainer.stderr is not None
