@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from agentfw_memory.writing.secrets import has_secret, masked
@@ -46,6 +48,12 @@ def test_a_secret_is_masked_and_the_rest_stays(text: str, left: str) -> None:
 )
 def test_what_only_looks_like_a_secret_stays(text: str) -> None:
     assert masked(text).text == text
+
+
+def test_a_long_text_without_spaces_is_read_in_no_time() -> None:
+    began = time.process_time()
+    assert masked("茶a1" * 7_000 + " hunter2 is my password").text.endswith("[masked: password] is my password")
+    assert time.process_time() - began < 2
 
 
 def test_only_the_kinds_that_are_asked_for_are_masked() -> None:

@@ -6,6 +6,7 @@ All mistakes are reported at once, each with its dotted key, what it must be, wh
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard, get_args, get_origin
@@ -34,6 +35,7 @@ __all__ = [
 ]
 
 _LOOKED_AT = 100  # mistakes that are put into words: a file of another kind has thousands
+_DOT = re.compile(r'\.(?=(?:[^"]*"[^"]*")*[^"]*$)')  # in no quotes
 
 # What is said better than pydantic says it. {name} is filled from the error's context.
 _WORDS = {
@@ -108,13 +110,13 @@ def validate(model: type[BaseModel] | None, values: Mapping[str, object], where:
 def parse_assignments(assignments: Iterable[str]) -> dict[str, object]:
     """What `--set` gives: "environment.rate=0.5" becomes {"environment": {"rate": 0.5}}; of equal keys the last holds.
 
-    The value is read as TOML where it is TOML, and else taken as text: 0.5, true, [1, 2], "quoted" or plain words.
-    `null` unsets a value, as in sampling.top_p=null; TOML itself has no such value.
+    A key with dots in it is quoted, as "gpt-4.1". The value is read as TOML where it is TOML, and else taken as text:
+    0.5, true, [1, 2], "quoted" or plain words. `null` unsets a value; TOML itself has no such value.
     """
     given = []
     for assignment in assignments:
         dotted, equals, text = assignment.partition("=")
-        path = [part.strip() for part in dotted.split(".")]
+        path = [part.strip().strip('"') for part in _DOT.split(dotted)]
         if not equals or not all(path):
             raise SettingsError(f'--set "{assignment}" isn\'t of the form KEY=VALUE', fix="--set environment.rate=0.5")
         given.append((path, toml_value(text)))

@@ -54,7 +54,7 @@ _VALUE = (
 _PASSWORD = re.compile(
     rf"(?:{_CALLED})[\"'`]?(?P<about>[^\n.:=,;]{{0,24}}?)\s*(?:{_SAYS})\s*{_VALUE.format('called')}"
     rf"|(?:{_CALLED})\s+{_VALUE.format('bare')}"
-    r"|(?P<before>[^\s\"'`“”,;]{4,})[\"'`”]?\s+(?:(?:is|are|ist|est|es)\s+(?:my|the|our|mein|mon|mi)|as|als)\s+"
+    r"|(?<![^\s\"'`“”,;])(?P<before>[^\s\"'`“”,;]{4,}+)[\"'`”]?\s+(?:(?:is|are|ist|est|es)\s+(?:my|the|our|mein|mon|mi)|as|als)\s+"
     rf"(?:\w+ ){{0,2}}(?:{_CALLED})",
     re.IGNORECASE,
 )

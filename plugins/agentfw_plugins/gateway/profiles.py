@@ -28,7 +28,7 @@ from ..protocols import ChatRequest, made_by_entry_points
 logger = logging.getLogger(__name__)
 
 GROUP = "agentfw.profiles"
-_TAG = re.compile(r"<(/?)([A-Za-z][\w.:-]*)(?:\s[^<>]*)?(/?)>")
+_TAG = re.compile(r"(^[^\S\n]*)?<(/?)([A-Za-z][\w.:-]*)(?:\s[^<>]*)?(/?)>", re.MULTILINE)
 _FENCED = re.compile(r"^[ \t>]*(`{3,}|~{3,})[^\n]*(?:\n.*?(?:^[ \t>]*\1[`~]*[ \t]*$|\Z)|\Z)", re.DOTALL | re.MULTILINE)
 _RESULT = re.compile(
     r"^(?:"
@@ -38,7 +38,7 @@ _RESULT = re.compile(
     r"(?:The )?(?:tool|function|command|terminal|shell)(?: [\w`'\"./-]+){0,3} (?:result|output|response|returned)\b|"
     r"(?:result|output|response) (?:of|from) (?:the )?(?:tool|function|command)\b|"
     r"I ran this command:|Here (?:is|are) (?:the )?(?:content|contents|text|output)s? (?:of|from)\b|"
-    r"-{2,} ?(?:Content|Context|File|Begin)\b[^\n]*-{2,}[ \t]*$"
+    r"-{2,} ?(?:Content|Context|File|Begin)\b[^\n]*(?<!-)-{2,}[ \t]*$"
     r")",
     re.MULTILINE | re.IGNORECASE,
 )
@@ -175,16 +175,15 @@ def typed(part: str) -> str:
 
 def _blocks(text: str) -> list[tuple[int, int]]:
     """Where tags begin and end that are closed, the outermost before those in them."""
-    opened, found = dict[str, list[int]](), list[tuple[int, int]]()
+    opened, found = dict[str, list[tuple[int, bool]]](), list[tuple[int, int]]()
     for tag in _TAG.finditer(text):
-        closes, name, is_empty = tag[1], tag[2], tag[3]
+        indent, closes, name, is_empty = tag.groups()
         if not closes and not is_empty:
-            opened.setdefault(name, []).append(tag.start())
+            opened.setdefault(name, []).append((tag.start(2) - 1, indent is not None))
         elif closes and (starts := opened.get(name)):
-            start, end = starts.pop(), tag.end()
-            alone = not text[text.rfind("\n", 0, start) + 1 : start].strip()
+            (start, alone), end = starts.pop(), tag.end()
             # `<b>so</b>` within a line is how its author writes.
-            if alone or re.search(r"[-_]", name) or "\n" in text[start:end]:
+            if alone or re.search(r"[-_]", name) or text.find("\n", start, end) >= 0:
                 found.append((start, end))
     return sorted(found, key=lambda block: (block[0], -block[1]))
 

@@ -22,7 +22,7 @@ from agentfw.printing.out import Out, counted
 from agentfw.runs import LiveRun, RunFolder, apply_assignments, find_run, parse_spec, policy_of_run, read_sessions
 
 from ..command_options import json_option, runs_option, set_option, show
-from .learning.version_file import VersionFile
+from .learning.version_file import VersionFile, named
 from .variants import Variant, read_variants
 
 _AT_ONCE = 8
@@ -102,7 +102,7 @@ def _spec(
     policy = {"name": given["name"], "settings": dict(given.get("settings", {}))}
     if variant.model:
         policy["settings"]["model"] = variant.model
-    if variant.version:
+    if variant.version not in ("", named(0)):  # which is the policy as it came
         file = VersionFile(source.path)
         known = {one.name: one for one in (file.read().versions if file.exists else ()) if one.adapter}
         if variant.version not in known:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -41,6 +42,7 @@ CONTROL, FILE, LEVEL = "control", "variants.json", 0.05
 NOTE = "variant"
 """The event of a session that says which variant it gets."""
 _LEAST_USERS = 3.0  # of each variant. With fewer, nobody knows how much users differ.
+_SHARE = re.compile(r"0?\.\d*[1-9]\d*|1(\.0*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,7 @@ def read_variants(texts: Sequence[str]) -> list[Variant]:
         raise UsageError(f"two variants have the same name, or one is called {CONTROL}", fix="give each its own name")
     given = sum(one.weight for one in variants)
     free = [one for one in variants if not one.weight]
-    if given > 1 or (given == 1 and free) or any(one.weight < 0 for one in variants):
+    if given > 1 - 1e-9:  # nobody would get the control, which all are compared with
         raise UsageError(f"the weights come to {given:g}", fix="what is left of 1 is for control and those without one")
     share = (1 - given) / (len(free) + 1)
     weighted = [Variant(**{**asdict(one), "weight": one.weight or share}) for one in variants]
@@ -133,20 +135,17 @@ def _variant(text: str) -> Variant:
         key, _, value = setting.partition("=")
         if key == "prompt":
             try:
-                values[key] = Path(value).read_text("utf-8").strip()
+                values[key] = Path(value).read_text("utf-8-sig").strip()
             except (OSError, UnicodeDecodeError) as error:
                 raise UsageError(f"can't read the prompt {value}: {error}", fix="give the path of a text") from None
         elif key == "memory" and value in ("on", "off"):
             values["remembers"] = value == "on"
-        elif key == "weight":
-            try:
-                values[key] = float(value)
-            except ValueError:
-                raise UsageError(f"{setting} is no weight", fix="use a number from 0 to 1") from None
+        elif key == "weight" and _SHARE.fullmatch(value):
+            values[key] = float(value)
         elif key in ("model", "version") and value:
             values[key] = value
         else:
-            fix = "use model=NAME, prompt=FILE, memory=off, version=vN and weight=SHARE, with commas between them"
+            fix = "use model=NAME, prompt=FILE, memory=off, version=vN and weight=0.2, with commas between them"
             raise UsageError(f'"{setting}" says nothing about a variant', fix=fix)
     if not name or not (values.keys() - {"weight"}):
         raise UsageError(f'"{text}" is no variant', fix="write NAME:model=MODEL, or NAME:prompt=FILE")
@@ -319,7 +318,7 @@ def variants(context: click.Context, runs: Path, shared: str, out: Out) -> None:
     columns = ["", "team", "variant", "share", "sessions", "users", comparison.metric or "liked"]
     out.table([*columns, "difference", "z", "clear from"], rows, right=(3, 4, 5, 6, 7, 8))
     for team, name in comparison.decided.items():
-        out.line(f"{team or 'all users'} get {name} now")
+        out.line(f"{team or ('those without a key of users' if comparison.per_team else 'all users')} get {name} now")
 
 
 @variants.command()

@@ -150,11 +150,8 @@ class Budget(Hook):
                 text = f"the budget of {limit.title} is spent: {told} of {most} {limit.unit}"
                 change = f"{limit.setting}={2 * limit.most or 1:.12g}"
                 raise BudgetSpentError(text, fix=f"raise the limit {limit.setting}", change=change)
-            others = [
-                most
-                for whose, most in self._on_their_way.values()
-                if limit.whose == "run" or getattr(whose, limit.whose) == limit.name
-            ]
+            theirs = self._on_their_way.values()  # of a run, all of them
+            others = [most for whose, most in theirs if getattr(whose, limit.whose, limit.name) == limit.name]
             least = self._largest.get(limit.unit, limit.most)
             may_take = sum(max(least, _amount(one, limit.unit)) for one in (*others, needed))
             if others and spent + may_take > limit.most:
@@ -178,7 +175,8 @@ class Budget(Hook):
                     place, field = period, f"{whose}_{unit}"
                     holder: Settings = getattr(self._settings, period) if period else self._settings
                     if allowance is not None:
-                        holder, place, field = allowance, f"{whose}s.{name}", f"{period}_{unit}".removeprefix("_")
+                        place = f'{whose}s."{name}"' if "." in name else f"{whose}s.{name}"
+                        holder, field = allowance, f"{period}_{unit}".removeprefix("_")
                     if (most := getattr(holder, field)) is not None:
                         setting = ".".join(filter(None, ("hook.budget", place, field)))
                         yield Limit(whose, name, period, unit, most, setting)

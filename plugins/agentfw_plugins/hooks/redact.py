@@ -59,7 +59,7 @@ class Redact(Hook):
             if len(row) > 2:
                 row[2] = [[name, self.struck(arguments), call] for name, arguments, call in row[2]]
         for event in record["events"]:
-            event[3] = {key: value if key in _NAMES else self.struck(value) for key, value in event[3].items()}
+            event[3] = {key: value if key in _NAMES else self.struck(value, key) for key, value in event[3].items()}
         for turn in record["turns"]:
             turn |= {key: self.struck(turn[key]) for key in ("text", "said", "failures")}
             turn["calls"] = [[name, self.struck(arguments), call] for name, arguments, call in turn["calls"]]
@@ -74,17 +74,19 @@ class Redact(Hook):
                 turn |= {"prompt_ids": (), "token_ids": (), "logprobs": (), "prompt_shared": 0}
         return record
 
-    def struck(self, value: Any) -> Any:
-        """A text, or the texts in a list or a table, with what is secret masked."""
+    def struck(self, value: Any, name: str = "") -> Any:
+        """A text, or the texts in a list or a table, with what is secret masked. Its name may say so: `password`."""
         if isinstance(value, str):
-            value, counts = masked(value, self._kinds)
+            named, whole = masked(f'{name}: "{value[:80]}"', self._kinds), "[masked: password]"
+            is_named = named.text == f'{name}: "{whole}"'
+            value, counts = (whole, named.counts) if is_named else masked(value, self._kinds)
             self._counts += counts
             for pattern in self._patterns:
                 value, times = pattern.subn("[masked: pattern]", value)
                 self._counts += Counter({"pattern": times})
             return value
         if isinstance(value, dict):
-            return {key: self.struck(inner) for key, inner in value.items()}
+            return {key: self.struck(inner, key) for key, inner in value.items()}
         return [self.struck(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 

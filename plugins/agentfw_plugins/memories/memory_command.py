@@ -376,7 +376,7 @@ def import_(words: tuple[str, ...], owner: str, yes: bool, embedder: str, store:
         raise UsageError(f"{path} is a folder", fix=f"agentfw memory import skills {path}")
     else:
         with path.open(encoding="utf-8", errors="replace") as file:
-            is_export, second = '"format"' in file.readline(1000), file.readline()
+            is_export, second = file.readline(1000).startswith('{"format": "agentfw'), file.readline()
         if is_export:
             # The tenant must use the export's embedder, and a new tenant stores its embedder at once.
             try:

@@ -201,7 +201,7 @@ class SkillGraphMemory(Memory):
         always = [skill for skill in always if skill.id not in known][: query.limit // 2]
         going = await self._called(lambda: self.graph.asked_to_forget(query.text, user=user))
         about = {skill.id: _TO_FORGET for skill in going}
-        shown, most = list[Case](), min(self.settings.cases, query.limit)
+        shown, most = list[Case](), min(self.settings.cases, query.limit - len(always))
         if most:
             asked, tokens = storable(query.text, _LONGEST_QUERY), self.settings.case_tokens
             bad = self.settings.bad_cases

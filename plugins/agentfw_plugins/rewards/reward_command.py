@@ -101,7 +101,7 @@ def fit(
 @reward.command()
 @click.argument("user", required=False)
 @click.argument("text", required=False)
-@click.option("--file", type=click.File(encoding="utf-8"), help='JSON lines {"user": ..., "text": ...}; - for stdin.')
+@click.option("--file", type=click.File(encoding="utf-8-sig"), help='Lines of {"user": ..., "text": ...}; - for stdin.')
 @_profile
 @_model
 @json_option

@@ -10,6 +10,7 @@ about an episode, about one of its turns, or about the whole run, and the newest
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -78,10 +79,10 @@ def annotate(run: Path, target: Target, kind: str, value: str) -> None:
         journal.append({**target._asdict(), "at": round(time.time(), 3), "kind": kind, "value": value})
 
 
-def read_annotations(run: Path) -> Annotations:
-    """Everything that is said in a run."""
+def read_annotations(run: Path, until: float = math.inf) -> Annotations:
+    """Everything that was said in a run until then, in seconds since 1970."""
     changed = tuple(changed_at(run / name) for name in (FILE, FINDINGS))
-    return _read(run, changed) if any(map(any, changed)) else {}
+    return _read(run, changed, until) if any(map(any, changed)) else {}
 
 
 def changed_at(path: Path) -> tuple[int, int]:
@@ -94,9 +95,9 @@ def changed_at(path: Path) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=256)
-def _read(run: Path, changed: tuple[tuple[int, int], ...]) -> Annotations:
+def _read(run: Path, changed: tuple[tuple[int, int], ...], until: float) -> Annotations:
     found: dict[tuple[str, str, int | None], Marks] = {}
-    for line in read_journal(run / FILE):
+    for line in (one for one in read_journal(run / FILE) if one["at"] <= until):
         marks = found.setdefault((line["place"], line["episode"], line["turn"]), Marks())
         kind, value = str(line["kind"]), str(line["value"])
         if kind == "star":
@@ -114,9 +115,9 @@ def _read(run: Path, changed: tuple[tuple[int, int], ...]) -> Annotations:
     return found
 
 
-def with_annotations(episode: Episode, run: Path) -> Episode:
+def with_annotations(episode: Episode, run: Path, until: float = math.inf) -> Episode:
     """An episode of the run itself with its ratings, corrections and notes as feedback, behind what was recorded."""
-    every, events = read_annotations(run).items(), list(episode.events)
+    every, events = read_annotations(run, until).items(), list(episode.events)
     said = [(turn, marks) for (place, name, turn), marks in every if (place, name) == ("", episode.id)]
     for turn, marks in sorted(said, key=lambda one: one[1].at):
         if marks.is_rated or marks.note:

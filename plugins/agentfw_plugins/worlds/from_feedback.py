@@ -12,6 +12,7 @@ alone, so that the reward of a held-out one says something new.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -79,7 +80,7 @@ _NEEDED: dict[Kind, tuple[str, str]] = {
 
 
 def read_examples(
-    runs: Sequence[Path], good: float, metric: str = "", kind: Kind = "rated", until: float | None = None
+    runs: Sequence[Path], good: float, metric: str = "", kind: Kind = "rated", until: float = math.inf
 ) -> list[Example]:
     """The rated answers of some runs, and those of the other `kind`, ordered by what is in them, not by run.
 
@@ -92,10 +93,8 @@ def read_examples(
         ended = {episode.id: episode for episode in RunFolder.open(run).episodes()}
         going_on = {episode.id: episode for episode in read_sessions(run)}
         for recorded in {**going_on, **ended}.values():
-            episode = with_annotations(recorded, run)
-            if until is not None:
-                said = [event for event in episode.events if float(event.data.get("at", 0.0)) <= until]
-                episode = replace(episode, events=said)
+            said = [event for event in recorded.events if float(event.data.get("at", 0.0)) <= until]
+            episode = with_annotations(replace(recorded, events=said), run, until)
             every += _of_episode(episode, good, looked, cut_off)
     rated = [example for example in every if example.kind == "rated"]
     # The best answer to a request of a user, beside each bad one.
@@ -104,7 +103,8 @@ def read_examples(
         requests[example.user, tuple((one.role, one.content) for one in example.messages)].append(example)
     for some in requests.values():
         best = max(some, key=lambda one: (one.value, one.text))
-        every += [replace(best, kind="pair", worse=one.text) for one in some if best.wanted and not one.wanted]
+        worse = [one.text for one in some if best.wanted and not one.wanted and one.text != best.text]
+        every += [replace(best, kind="pair", worse=text) for text in worse]
     every.sort(key=lambda example: example.at)  # of the same said twice, the later one stays
     found = {_mark(example): example for example in every if example.kind in ("rated", kind)}
     own = [example for example in found.values() if example.kind == kind]
@@ -210,7 +210,8 @@ class RecordedSettings(Settings):
     )
 
     def read(self, kind: Kind = "rated") -> list[Example]:
-        return read_examples([Path(run) for run in self.runs], self.good, self.metric, kind, self.until)
+        until = math.inf if self.until is None else self.until
+        return read_examples([Path(run) for run in self.runs], self.good, self.metric, kind, until)
 
 
 class FromFeedbackSettings(RecordedSettings):
@@ -303,7 +304,7 @@ class FeedbackPreference(RewardModel):
         from ..rewards.preference import Preference, PreferenceSettings
 
         home = folder / "feedback_preference"
-        if not home.exists():
+        if not (home / "model.json").exists():  # which is written last
             from agentfw_rewardmodels import PreferenceModel
             from agentfw_rewardmodels import PreferenceSettings as FitSettings
 

@@ -44,10 +44,11 @@ class Led:
     """The value, the answer, and whether it still counts."""
 
     def rated(self) -> int:
-        """Number of answers with a rating that counts."""
+        """Number of answers, of the policy that learns, with a rating that counts."""
         counting = [(value, turn) for value, turn, counts in self.ratings if counts]
         newest = {turn: value for value, turn in counting}
-        values = [newest.get(number, newest.get(None, 0.0)) for number in range(len(self.asked))]
+        own = (number for number, (_, model, _) in enumerate(self.asked) if model == "agentfw")
+        values = [newest.get(number, newest.get(None, 0.0)) for number in own]
         return sum(abs(value) >= 0.5 for value in values)
 
 

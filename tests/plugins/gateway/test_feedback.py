@@ -111,7 +111,8 @@ def test_a_report_of_ended_sessions_names_the_file_whose_figures_are_gone(gatewa
 
 def rated(*answers: tuple[str, tuple[int, ...]], **feedback: Any) -> Episode:
     """A session whose answers ended like this and have these tokens, and what was said of them."""
-    turns = [Turn(i, 0, 1, text="yes", finish=finish, token_ids=ids) for i, (finish, ids) in enumerate(answers)]
+    model = feedback.pop("model", "")
+    turns = [Turn(i, 0, 1, text="yes", finish=end, token_ids=ids, model=model) for i, (end, ids) in enumerate(answers)]
     events = [Event(0, "observation", "feedback", {"turn": None, "at": 1.0, **feedback})]
     return Episode(Task(0, seed=7, query="tea"), turns=turns, events=events)
 
@@ -124,6 +125,7 @@ def rated(*answers: tuple[str, tuple[int, ...]], **feedback: Any) -> Episode:
         (rated(("length", (1,)), value=1.0), "", "cut off at its maximum of tokens"),
         (rated(("stop", ()), value=1.0), "", "tokens of the answer aren't recorded"),
         (rated(("interrupted", (1,)), value=1.0), "", "interrupted"),
+        (rated(("stop", (1,)), value=1.0, model="fast"), "", "another model"),
         (rated(value=1.0), "", "no answer yet"),
         (rated(("stop", (1,)), value=1.0), "solved", "learn from the metric solved"),
         (rated(("stop", (1,)), value=True, metric="solved"), "", "feedback without a metric"),

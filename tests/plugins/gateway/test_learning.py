@@ -200,15 +200,20 @@ def test_the_list_of_versions_says_that_one_is_being_made(agentfw: Agentfw, tmp_
             await session.answer([Message("user", "hello")])
             session.feedback(1.0)
             await live.keep(session)
+            await (other := live.begin("cake", user="eve")).answer([Message("user", "hello")])
+            other.feedback(5.0, metric="stars")
+            await live.keep(other)
 
     asyncio.run(rate())
     few = agentfw("serve", "versions", "--runs", str(tmp_path)).out
     with file.change() as changed:
-        changed.every = 1
+        changed.every, changed.versions, changed.served = 1, [Version(1, 1.0, "served", 0, "00001/a", ["cake"])], 1
     enough = agentfw("serve", "versions", "--runs", str(tmp_path)).out
+    forgotten = agentfw("serve", "forget-feedback", "--user", "eve", "--runs", str(tmp_path), "--json").json
 
     assert "not enough feedback yet: 1 new ratings, 40 needed" in few
     assert "a version is being made, if a gateway runs: 1 new ratings, 1 needed" in enough
+    assert forgotten == {"left_out": 0, "withdrawn": ["v1"], "served": "v0"}, "it learned from another metric"
 
 
 # -- versions that gateways share --------------------------------------------------------------------------------------

@@ -226,10 +226,32 @@ def test_a_version_that_is_not_better_is_not_served(tmp_path: Path) -> None:
     assert version == "v0"
 
 
+def test_what_a_trainer_can_not_do_is_told_and_ends_no_gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gateway, told = Gateway(tmp_path), list[str]()
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "gone"))
+
+    async def begun() -> State:
+        live, learning = gateway.opened()
+        learning.tell = told.append
+        learning.start(Wished(every=1, share=0.0, owns=True), tmp_path / "spec.toml")
+        async with live:
+            await gateway.talk(live, ["ada"], 1)
+            await learning.ready()
+            running = asyncio.create_task(learning.run())
+            while not told:
+                await asyncio.wait([running], timeout=0.05)
+                assert not running.done()
+            running.cancel()
+            return await gateway.train(learning)
+
+    assert asyncio.run(begun()).said.startswith("no new version")
+    assert told[0].startswith("the trainer can't be started")
+
+
 def test_a_better_version_is_tried_on_its_share_of_the_sessions_first(tmp_path: Path) -> None:
     gateway = Gateway(tmp_path)
 
-    async def tried() -> tuple[State, set[str]]:
+    async def tried() -> tuple[State, set[str], State]:
         live, learning = gateway.opened()
         learning.start(Wished(every=40, share=0.3), tmp_path / "spec.toml")
         async with live:
@@ -237,12 +259,17 @@ def test_a_better_version_is_tried_on_its_share_of_the_sessions_first(tmp_path: 
             await gateway.talk(live, MANY, 20)
             state = await gateway.train(learning)
             heard = await gateway.talk(live, MANY, 8)
-            return state, {version for answers in heard.values() for version, _ in answers}
+        live, learning = gateway.opened(live.folder.path.name)
+        learning.start(Wished(every=40, share=0.0), tmp_path / "spec.toml")
+        async with live:
+            await learning.ready()
+        return state, {version for answers in heard.values() for version, _ in answers}, learning.served.state
 
-    state, versions = asyncio.run(tried())
+    state, versions, untried = asyncio.run(tried())
 
     assert (state.served, state.canary) == (0, 1), state.said
     assert versions == {"v0", "v1"}
+    assert (untried.served, untried.canary) == (1, 0), "a trial that nobody takes part in would never end"
 
 
 def test_a_new_version_of_a_user_takes_the_place_of_none_that_is_better(tmp_path: Path) -> None:
@@ -274,7 +301,9 @@ def test_own_versions_are_their_users_alone_and_those_asked_last_stay_in_memory(
     monkeypatch.setattr(learning, "MOST_LOADED", 1)
     file, closed = VersionFile(tmp_path), list[str]()
     file.create()
-    make(file, {1: "", 2: "", 3: "ana", 4: "bo"}, served=2)
+    make(file, {1: "", 2: "", 3: "ana", 4: "bo", 5: ""}, served=2)
+    with file.change() as state:
+        state.version(5).outcome = "withdrawn"
 
     class Counted(Tasting):
         async def close(self) -> None:
@@ -287,7 +316,7 @@ def test_own_versions_are_their_users_alone_and_those_asked_last_stay_in_memory(
             task = Task(0, seed=1, user=user, query=session)
             return (await served.generate(Request([Message("user", "Is it?")], task=task))).version
 
-        for version in ("v3+ana", "v1", "v9", ""):
+        for version in ("v3+ana", "v1", "v5", "v9", ""):
             served.pin("s", version)
             await served.refresh()
             found.append(await by("eve"))
@@ -301,7 +330,7 @@ def test_own_versions_are_their_users_alone_and_those_asked_last_stay_in_memory(
             await served.refresh()
         return found
 
-    assert asyncio.run(answered()) == ["v2", "v1", "v2", "v2", "v3+ana", "v4+bo", "v3+ana", "v2"]
+    assert asyncio.run(answered()) == ["v2", "v1", "v2", "v2", "v2", "v3+ana", "v4+bo", "v3+ana", "v2"]
     assert closed == ["v1", "v4+bo", ""], "also what can't take its adapter"
     Counted.beside = Policy.beside  # type: ignore[assignment]
     check_learns(Counted(), "one")

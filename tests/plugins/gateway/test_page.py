@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from chat_server import completion
+from chat_server import chunks, completion
 from waiting import until
 
 from agentfw import Generation, Intervention, Moment, Policy, Request
@@ -238,6 +238,24 @@ def test_what_was_remembered_and_spent_is_shown_and_can_be_changed_also_on_a_nar
         assert "0.0056" in by_model
         assert gateway.remembered("ada") == ["I have a dog called Rex.", "I have a cat."]
         assert foreign(browser, gateway) == []
+
+
+def test_a_provider_gives_a_call_in_pieces(tmp_path: Path, chromium: Browsers) -> None:
+    (tmp_path / "add.py").write_text('def add(a: int, b: int) -> str:\n    "Add."\n    return str(a + b)\n')
+    first = {"index": 0, "id": "call-1", "type": "function", "function": {"name": "add", "arguments": ""}}
+    rest = ({"index": 0, "function": {"arguments": text}} for text in ('{"a": 2,', ' "b": 3}'))
+    pieces = [{"choices": [{"index": 0, "delta": {"tool_calls": [one]}}]} for one in (first, *rest)]
+    called = chunks(*pieces, {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]})
+    told = {"choices": [{"index": 0, "delta": {"content": "It is 5."}, "finish_reason": "stop"}]}
+    lines = f"data:{json.dumps(told)}\r\n\r\ndata: [DONE]\r\n\r\n".encode()  # as others end them
+    with passing(tmp_path, called, chunks(lines, done=False), counts=True, tools=[str(tmp_path / "add.py")]) as gateway:
+        browser = chromium()
+        browser.open(f"{gateway.url}/")
+        browser.wait("model")
+        say(browser, "add them", "It is 5.")
+
+        assert browser.evaluate("document.querySelector('.tool pre').textContent") == "5"
+        assert gateway.asked[-1]["messages"][-1]["content"] == "5"
 
 
 def test_the_page_asks_for_the_key_and_forgets_it_with_the_tab(serve: Serve, chromium: Browsers) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,9 @@ def test_the_end_of_a_long_message_is_heard() -> None:
 
     texts = told({**request, "body": body}).said[0]
 
+    began = time.process_time()
+    typed("<p>1</p>" * 200_000 + f"\n-- Content {'-' * 20_000}.")
+    assert time.process_time() - began < 3
     assert texts[0].startswith("Look at this.")
     assert texts[-1].endswith("I prefer type hints.")
     assert sum(map(len, texts)) <= 4_000

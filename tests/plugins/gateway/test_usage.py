@@ -167,7 +167,7 @@ def test_embeddings_are_counted_and_limited_as_answers_are(front: Front, provide
 
 def test_who_has_spent_their_budget_is_refused_by_name_and_others_are_not(front: Front, provider: Provider) -> None:
     fixed(provider)
-    budget = ("day.user_money=0.005", "users.guest.tokens=0")
+    budget = ("day.user_money=0.005", 'users."guest@example.org".tokens=0')
     gateway = front(*budget)
 
     for _ in range(2):
@@ -175,13 +175,14 @@ def test_who_has_spent_their_budget_is_refused_by_name_and_others_are_not(front:
     with pytest.raises(openai.RateLimitError) as refused:
         say(gateway, "ada", stream=True)
     with pytest.raises(openai.RateLimitError) as never:
-        say(gateway, "guest", session="guests")
+        say(gateway, "guest@example.org", session="guests")
     say(gateway, "bob", session="bobs")
 
     assert (refused.value.status_code, refused.value.response.headers["x-should-retry"]) == (429, "false")
     assert "the budget of user ada for this day (UTC) is spent: 0.0066 of 0.005 money" in refused.value.message
     assert "hook.budget.day.user_money" in refused.value.message
-    assert "the budget of user guest is spent: 0 of 0 tokens" in never.value.message
+    assert "the budget of user guest@example.org is spent: 0 of 0 tokens" in never.value.message
+    assert 'raise the limit hook.budget.users."guest@example.org".tokens' in never.value.message
     assert len(provider.charged) == 3
     assert {row["name"]: row["requests"] for row in spent(gateway, "user")["rows"]} == {"ada": 2, "bob": 1}
     with pytest.raises(openai.RateLimitError, match=r"0\.0066 of 0\.005 money"):
@@ -227,10 +228,10 @@ def test_an_own_price_holds_for_the_name_that_was_asked_and_what_was_never_cache
 ) -> None:
     fixed(provider)
     provider.lies = lambda usage: {**usage, "prompt_tokens_details": {"cached_tokens": 10**6}}
-    prices = ["policy.prices.mine.prompt=2", "policy.prices.mine.sampled=4"]
+    prices = ['policy.prices."mine-1.5".prompt=2', 'policy.prices."mine-1.5".sampled=4']  # as an error tells it
     gateway = front(assignments=[f"policy.base_url={provider.url}", *prices])
 
-    say(gateway, model="mine")
+    say(gateway, model="mine-1.5")
 
     assert spent(gateway)["total"]["money"] == pytest.approx((1400 * 2 + 200 * 4) / 1e6)
 

@@ -156,9 +156,11 @@ def test_who_answers_instead_of_another_has_the_prompt_and_is_not_asked_by_its_n
         (["terse"], "is no variant"),
         (["terse:weight=0.5"], "is no variant"),
         (["terse:speed=1"], "says nothing about a variant"),
+        *((["terse:model=x,weight=" + weight], '"weight=.*says nothing') for weight in ("nan", "0", "-0.5", "1.5")),
         (["terse:prompt=missing.md"], "can't read the prompt"),
         (["control:model=big"], "is called control"),
         (["a:model=x,weight=0.7", "b:model=y,weight=0.7"], "the weights come to 1.4"),
+        (["a:model=x,weight=0.7", "b:model=y,weight=0.3"], "the weights come to 1\n"),
     ],
 )
 def test_what_is_no_variant_is_refused(texts: list[str], words: str) -> None:
@@ -255,8 +257,9 @@ def test_a_planned_comparison_without_a_clear_difference_goes_back_to_the_contro
 
 def test_who_ends_a_comparison_ends_it_for_all_teams(agentfw: Agentfw, tmp_path: Path) -> None:
     file = VariantFile(tmp_path / "runs" / "variants.json")
-    file.write(Comparison(read_variants(["terse:model=x"]), per_team=True))
+    file.write(Comparison(read_variants(["terse:model=x"]), per_team=True, decided={"": "terse"}))
 
+    assert "those without a key of users get terse now" in agentfw("serve", "variants").out
     assert agentfw("serve", "variants", "end", "--serve", "terse").ok
 
     assert (ended := file.read()) is not None
@@ -317,7 +320,7 @@ def test_a_comparison_is_begun_seen_and_ended_by_command_and_stops_by_itself(
 
 
 def test_questions_are_asked_again_with_the_recorded_conversation(tmp_path: Path, agentfw: Agentfw) -> None:
-    (tmp_path / "terse.md").write_text("Be terse.")
+    (tmp_path / "terse.md").write_text("Be terse.", "utf-8-sig")
     answers = [completion(text) for text in ("Green tea, I think.", "At four.", "Green.", "Four.")]
     answers += [refusal(400, "not that"), completion("Four.")]
     with passing(tmp_path / "runs", *answers, counts=True) as gateway:
@@ -359,13 +362,14 @@ def test_what_cant_be_asked_again_is_refused(tmp_path: Path, agentfw: Agentfw) -
         forgets = agentfw("serve", "replay", run, "--variant", "forgets:memory=off")
         version = agentfw("serve", "replay", run, "--variant", "newer:version=v9")
         nobody = agentfw("serve", "replay", run, "--variant", "small:model=small", "--user", "eve")
+        as_it_came = agentfw("serve", "replay", run, "--variant", "first:version=v0", "--json").json
         CLIENT.post(f"{gateway.session('later')}/chat/completions", json=body("And later?")).raise_for_status()
         newest = agentfw("serve", "replay", run, "--limit", "1", "--json").json
 
-    assert newest["sessions"] == 1
+    assert (newest["sessions"], as_it_came["same"]) == (1, 1)
     assert "And later?" in json.dumps(gateway.asked[-1])
     assert (forgets.code, version.code, nobody.code) == (2, 2, 2)
     assert "memory can't be left out" in forgets.err
     assert "no version v9" in version.err
     assert "has no such sessions" in nobody.err
-    assert json.dumps(gateway.asked).count("Which tea?") == 1
+    assert json.dumps(gateway.asked).count("Which tea?") == 2

@@ -354,6 +354,8 @@ def test_every_part_of_a_record_is_redacted_also_what_another_hook_adds_and_its_
 
     assert card not in str(first)
     assert first["profile"] == {"card": "[masked: card]"}
+    given = Redact(RedactSettings()).struck({"user": "ana", "login": [{"password": "hunter2", "pin": "4711"}]})
+    assert given == {"user": "ana", "login": [dict.fromkeys(("password", "pin"), "[masked: password]")]}
     assert first["events"][-1][3] == {"did": "masked", "card": 8}
     kept = [len(record["turns"][0]["token_ids"]) for record in (first, later, *others)]
     assert kept == [0, 0, 1, 1], "also what the episode is told later, whose prompts have it, and no other's"

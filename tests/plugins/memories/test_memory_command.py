@@ -148,7 +148,7 @@ def test_what_only_reads_makes_no_store_and_no_tenant(memory: Memory, tmp_path: 
 
 def test_memories_of_another_program_are_imported_or_none_of_them(filled: Memory, tmp_path: Path) -> None:
     path = tmp_path / "mem0.json"
-    path.write_text(json.dumps({"results": [{"memory": "Prefers green tea", "user_id": "ana"}]}), "utf-8")
+    path.write_text(json.dumps({"results": [{"memory": "Prefers green tea", "user_id": "ana", "format": "md"}]}))
     broken = tmp_path / "broken.jsonl"
     broken.write_text('{"text": "a", "owner": "ana"}\n{"text": "b"\n', "utf-8")
 

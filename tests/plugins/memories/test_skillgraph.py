@@ -309,6 +309,8 @@ def test_a_rated_answer_is_shown_as_a_demonstration_and_its_correction_last(memo
         "Request: file this: my card was stolen Not this answer: Money",
     ]
     assert recalled(memory(), "file this: my card was stolen again") == []
+    hear(mine, "Always answer in German.", "My card was stolen.", "My card is blue.", "My card is new.")
+    assert len(recalled(mine, "file this: my card was stolen again", limit=2)) == 2
 
 
 def test_a_correction_is_remembered_with_the_question_that_it_answers(memory: Open) -> None:

@@ -56,7 +56,7 @@ def test_a_score_says_what_it_is_made_of_for_one_for_many_and_for_a_stranger(tow
     assert lines[1].startswith("user-0")
 
     pairs = "".join(json.dumps({"user": "user-0", "text": text}) + "\n\n" for text in (MUSEUM, FOOTBALL))
-    (tmp_path / "pairs.jsonl").write_text(pairs)
+    (tmp_path / "pairs.jsonl").write_text(pairs, "utf-8-sig")
     from_pipe = answer("score", "--file", "-", *at, stdin=pairs)
     assert from_pipe == answer("score", "--file", tmp_path / "pairs.jsonl", *at)
     assert [one["reward"] for one in from_pipe] == pytest.approx([high["reward"], low["reward"]], abs=1e-5)

@@ -21,7 +21,7 @@ from agentfw.runs import LiveRun, find_run
 
 from ...command_options import gateway_options, show
 from . import versions_at
-from .ratings import fresh, left_out, read_ratings
+from .ratings import fresh, left_out, read_ratings, without_removed
 from .version_file import Removal, VersionFile, Wished, named
 
 if TYPE_CHECKING:
@@ -135,13 +135,11 @@ def forget_feedback(
     file = _file(run, runs, shared)
     removal = Removal(user, session, since.timestamp() if since else None, until.timestamp() if until else time.time())
     episodes = list(file.episodes())  # before the change: in a file, one transaction waits for the other
+    # Versions may have learned from what is about another metric, or was said anew since.
+    sessions = {one.task.query for one in episodes if without_removed(one, [removal]).events != one.events}
     with file.change() as state:
         ratings = read_ratings(episodes, state.removals, state.metric)
-        gone = [one for one in ratings if removal.holds(one.user, one.session, one.at)]
-        withdrawn = [one.name for one in state.remove(removal, {one.session for one in gone})]
-        served = state.served
-    show(
-        out,
-        {"left_out": len(gone), "withdrawn": withdrawn, "served": named(served)},
-        f"{len(gone)} ratings are left out; withdrawn: {', '.join(withdrawn) or 'no version'}; served: {named(served)}",
-    )
+        gone = sum(removal.holds(one.user, one.session, one.at) for one in ratings)
+        withdrawn, served = [one.name for one in state.remove(removal, sessions)], named(state.served)
+    words = f"{gone} ratings are left out; withdrawn: {', '.join(withdrawn) or 'no version'}; served: {served}"
+    show(out, {"left_out": gone, "withdrawn": withdrawn, "served": served}, words)

@@ -30,7 +30,7 @@ from agentfw.timeline import Time
 from ...rewards.measured import Metric
 from .ratings import fresh, read_ratings
 from .trainer import BUSY
-from .version_file import Version, VersionFile, Wished, named
+from .version_file import WITHDRAWN, Version, VersionFile, Wished, named
 
 _LOOK = 0.5  # seconds between two looks at the versions
 _LEAD = 5.0  # seconds between two questions which gateway trains. It must be less than the lease.
@@ -65,6 +65,8 @@ class Learning:
             if self._wished:
                 with self.file.change() as state:
                     state.every, state.share, state.metric, state.owns = self._wished
+                    if state.canary and not state.share:  # nobody would get it, and its trial would never end
+                        state.judge(worse=False, why=f"{state.version(state.canary).why}; its trial was left out")
 
         await asyncio.to_thread(begin)
         assembly = self.live.assembly
@@ -140,9 +142,14 @@ class Learning:
                 none, pipe = asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE
                 told = {**os.environ, **self.file.environment()}
                 # Nothing is written to its stdin, which closes when this process ends, however that ends.
-                self.trainer = await asyncio.create_subprocess_exec(
-                    sys.executable, *words, stdin=pipe, stdout=none, stderr=pipe, env=told
-                )
+                try:
+                    self.trainer = await asyncio.create_subprocess_exec(
+                        sys.executable, *words, stdin=pipe, stdout=none, stderr=pipe, env=told
+                    )
+                except OSError as problem:  # such as without memory for another process. What is served stays
+                    self.tell(f"the trainer can't be started: {problem}")
+                    self._enough = self.waiting + state.every
+                    return
                 assert self.trainer.stderr is not None
                 self._reading = asyncio.create_task(self.trainer.stderr.read())
             return
@@ -197,7 +204,7 @@ class ServedVersions(Policy):
     async def refresh(self) -> bool:
         """Serve what the file says. Returns whether that changed."""
         state = await asyncio.to_thread(self._file.read)
-        known = {0, *(one.number for one in state.versions)}
+        known = {0, *(one.number for one in state.versions if one.outcome != WITHDRAWN)}
         self._pinned = {session: number for session, number in self._pinned.items() if number in known}
         wanted = {state.served, state.canary, *self._pinned.values()}
         for number in wanted - self._made.keys():
@@ -236,8 +243,9 @@ class ServedVersions(Policy):
         return self.state.version(number).name if number else named(0)
 
     def pin(self, session: str, version: str) -> None:
-        """Let a session get this version, if there is one of that name that was served, or else what is served."""
-        found = {one.name: one.number for one in self.state.versions if one.adapter and not one.user} | {named(0): 0}
+        """Let a session get this version, if it was served to all and not withdrawn, or else what is served."""
+        there = (one for one in self.state.versions if one.adapter and not one.user and one.outcome != WITHDRAWN)
+        found = {one.name: one.number for one in there} | {named(0): 0}
         if version in found:
             self._pinned[session] = found[version]
         else:

@@ -87,6 +87,8 @@ def why_not(turn: Turn, value: float) -> str:
     """Why the rating of an answer doesn't count for a version, in words. Empty if it does."""
     if abs(value) < _CLEAR:
         return f"it is neither good ({_CLEAR:g} or more) nor bad ({-_CLEAR:g} or less)"
+    if turn.model:
+        return "another model gave the answer"
     if turn.finish not in ("stop", "length"):
         return "the answer was interrupted"
     if not turn.token_ids:

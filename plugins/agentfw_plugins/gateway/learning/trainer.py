@@ -211,7 +211,8 @@ async def for_single_users(file: VersionFile, state: State, ratings: Sequence[Ra
         now.due = len(waiting) > len(looks) or (now.owns and bool(dropped))
         said = [f"own versions: {', '.join(one.name for one in made.values()) or 'nobody'}"]
         said += [f"no longer better: {', '.join(dropped)}"] if dropped else []
-        now.said = "; ".join([f"{counted(len(looks), 'user')} looked at", *said, *troubles])
+        if looks:  # else what came of everybody's is still the last
+            now.said = "; ".join([f"{counted(len(looks), 'user')} looked at", *said, *troubles])
 
 
 async def _train(making: Making, looks: Sequence[Look]) -> list[str]:

@@ -91,25 +91,32 @@ async def test_a_policy_answers_with_the_end_and_the_limit_of_the_recorded_reque
 
 @asynchronous
 async def test_a_training_that_is_resumed_finds_the_tasks_that_it_began_with(host: Host, tmp_path: Path) -> None:
-    async def rate(live: LiveRun, numbers: range) -> None:
+    async def rate(live: LiveRun, numbers: range, value: float = 1.0) -> None:
         for number in numbers:
-            session = live.begin(f"s{number}", user="ada")
+            session = live.begin(f"s{number} {value}", user="ada")
             await session.answer([Message("user", f"Which tea at {number}?")])
-            session.feedback(1.0, turn=0)
+            session.feedback(value, turn=0)
             await live.keep(session)
 
     async with LiveRun.create(parse_spec(SPEC), host, tmp_path) as live:
         await rate(live, range(12))
+        annotate(live.folder.path, corrected := Target("", "00003-0", 0, "ada"), "correction", "green tea")
         values = start_from_runs([str(live.folder.path)], tmp_path, "grpo")(host, None, None)
         await rate(live, range(12, 30))
+        annotate(live.folder.path, corrected, "note", "as before")
+        await rate(live, range(12, 13), -1.0)
 
-    assert len(read_examples([live.folder.path], 0.5)) == 30
+    assert len(read_examples([live.folder.path], 0.5)) == 32
+    with pytest.raises(UsageError, match="are in 1 conversation"):  # an answer is no better than itself
+        read_examples([live.folder.path], 0.5, kind="pair")
     for settings in (values["environment"]["settings"], values["rewards"][0]["settings"]):
-        assert len(read_examples([live.folder.path], 0.5, until=settings["until"])) == 12
+        found = read_examples([live.folder.path], 0.5, until=settings["until"])
+        assert [one.corrected for one in found].count(True) == 1
+        assert len(found) == 13  # with the answer that was corrected
     tasks = parse_spec(values)
     environment = host.create("environment", tasks.environment.name, tasks.environment.settings)
     assert isinstance(environment, Environment)
-    assert len(environment.tasks(100, 7, "train")) == 10
+    assert len(environment.tasks(100, 7, "train")) == 11
 
 
 @asynchronous
@@ -203,6 +210,8 @@ def test_answers_are_scored_by_what_their_user_liked_so_far(host: Host, tastes: 
     fitted = model.stat().st_mtime_ns
     again.open(tmp_path)
     assert model.stat().st_mtime_ns == fitted, "a resumed training fits nothing again"
+    (tmp_path / "killed" / "feedback_preference").mkdir(parents=True)
+    again.open(tmp_path / "killed")  # while its model was saved
 
 
 @asynchronous
