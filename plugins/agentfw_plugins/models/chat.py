@@ -33,6 +33,7 @@ from .conversation import CallTokens, conversation, function, pieces, remembered
 
 _SECONDS = 10.0
 """How long a template may take. It is a program of whoever made the model, and the sandbox has no end for its loops."""
+_REMEMBERED = 10_000  # maximum number of prompts whose texts are known
 _MARK = "\ue000"  # private use: inserted into control tokens that are meant as text
 _SPELLED = "\ue000\ue001"  # inserted into tokens of calls that are meant as text
 _TAG = "<tool_call>"
@@ -75,6 +76,7 @@ class Chat:
             from transformers import AutoTokenizer
 
         self.folder = folder
+        self._texts: dict[int, int] = {}  # digests of the newest prompts' texts, by those of their tokens
         self._memory = short_memory_of(folder)
         self._template_errors = (TemplateError, TypeError)
         self._tokenizer = AutoTokenizer.from_pretrained(folder, **OWN_CODE)
@@ -115,13 +117,27 @@ class Chat:
             return self._tokens(self._rendered(remembered(messages, self._memory), ()))
         text = self._rendered(messages, actions)
         answered = max((i for i, message in enumerate(messages) if message.role == "assistant"), default=0)
+        ids: tuple[int, ...] = ()
         if before is not None and before.prompt_ids and answered:
-            said = self._rendered(messages[:answered], actions) + self._marked(before.text)
-            if text.startswith(said):
+            shown = self._rendered(messages[:answered], actions)
+            said = shown + self._marked(before.text)
+            if text.startswith(said) and self._says_now(before.prompt_ids, shown):
                 ended = bool(before.token_ids) and before.token_ids[-1] in self.end_ids
                 kept = before.token_ids[:-1] if ended else before.token_ids  # the template adds the end token itself
-                return (*before.prompt_ids, *kept, *self._tokens(text[len(said) :]))
-        return self._tokens(text)
+                ids = (*before.prompt_ids, *kept, *self._tokens(text[len(said) :]))
+        ids = ids or self._tokens(text)
+        self._texts[hash(ids)] = hash(text)
+        if len(self._texts) > _REMEMBERED:
+            del self._texts[next(iter(self._texts))]
+        return ids
+
+    def _says_now(self, ids: Sequence[int], text: str) -> bool:
+        """Whether an earlier prompt has this text. Tools may have come or gone since, or what was recalled."""
+        if (known := self._texts.get(hash(tuple(ids)))) is not None:
+            return known == hash(text)
+        decode = self._tokenizer.backend_tokenizer.decode  # another process made it
+        one, other = (decode(list(some), skip_special_tokens=False) for some in (ids, self._tokens(text)))
+        return bool(one == other)
 
     def prompt_of(self, request: Request) -> tuple[int, ...]:
         if request.plain:

@@ -179,6 +179,11 @@ def test_the_next_prompt_begins_with_the_tokens_that_were_sampled(chat: Chat) ->
     assert shown(chat, exact) == shown(chat, fresh)
     assert exact != fresh
     assert exact == chat.prompt(messages, [SERVE], generated(chat, first, sampled[:-1])), "cut off before its end"
+    assert exact == Chat(chat.folder).prompt(messages, [SERVE], said), "also in another process"
+    other, fewer = [replace(SERVE, name="greet")], messages[1:]
+    for reader in (chat, Chat(chat.folder)):
+        assert reader.prompt(messages, other, said) == chat.prompt(messages, other), "tools that came later are shown"
+        assert reader.prompt(fewer, [SERVE], said) == chat.prompt(fewer, [SERVE]), "what is forgotten isn't"
 
 
 def test_a_template_that_alters_earlier_answers_is_obeyed(make_model: Callable[..., Path], tmp_path: Path) -> None:
