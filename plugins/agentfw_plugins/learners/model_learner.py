@@ -33,7 +33,7 @@ from agentfw.request import Action
 from agentfw.seeds import Seeds
 
 from ..models import Chat, checkpoint, choose_device, locate, require_trainable
-from ..models.conversation import tagged
+from ..models.conversation import conversation
 from .descent import Descent, make_optimizer, optimizer_state, peak_memory, restore_optimizer
 from .group import Group, GroupLostError, Ranks
 from .lessons import Lesson, check_vocabulary, read_lessons, split
@@ -302,7 +302,8 @@ class SftLearner(ModelLearner):
     def tokens(self, episode: Episode, turn: Turn) -> TurnTokens | None:
         if sampled := super().tokens(episode, turn):
             return sampled
-        text = turn.text or "\n".join(tagged(call.name, dict(call.arguments)) for call in turn.calls)
+        # Calls that a server told apart from the text stand behind it, as models write them.
+        text = conversation([Message("assistant", turn.text, turn.calls)], (), native=False)[0]["content"]
         if not text or not turn.shown:
             return None
         prompt = self._prompt([episode.messages[index] for index in turn.shown], episode, turn)

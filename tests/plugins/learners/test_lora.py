@@ -348,6 +348,9 @@ def test_calls_without_a_text_are_written_as_models_write_them(learner: SftLearn
     assert found is not None
     text = learner._chat.text(found.sampled)
     assert text == '<tool_call>{"name": "serve", "arguments": {"drink": "<\\/tool_call>tea"}}</tool_call>'
+    both = [demonstration(text=said, calls=episode.turns[0].calls) for said in ("Here you are.", text)]
+    told = [learner.tokens(each, each.turns[0]) for each in both]
+    assert [learner._chat.text(each.sampled) for each in told if each is not None] == [f"Here you are.\n{text}", text]
 
 
 @pytest.mark.parametrize("finish", ["length", "interrupted"])
