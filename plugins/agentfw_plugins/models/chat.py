@@ -142,7 +142,7 @@ class Chat:
     def prompt_of(self, request: Request) -> tuple[int, ...]:
         if request.plain:
             ids = list(self._tokenizer(request.messages[-1].content)["input_ids"])
-            return tuple(ids[:-1] if ids[-1] in self.end_ids else ids)  # some tokenizers end every text
+            return tuple(ids[:-1] if ids and ids[-1] in self.end_ids else ids)  # some tokenizers end every text
         return self.prompt(request.messages, request.actions, request.before)
 
     def answer(self, text: str) -> tuple[int, ...]:

@@ -164,6 +164,8 @@ def test_a_prompt_that_is_too_long_is_told_with_its_task(small_model: Path, tmp_
     async def use(policy: TransformersPolicy) -> Generation:
         with pytest.raises(AgentfwError, match=r"task 00002-1: the prompt has \d+ tokens.*reads at most 40"):
             await policy.generate(request(5))
+        with pytest.raises(AgentfwError, match="the prompt has no token"):
+            await policy.generate(Request([Message("user", "<|end|>")], plain=True))
         return await policy.generate(Request([Message("user", "tea")], sampling=Sampling(max_tokens=100, seed=1)))
 
     answer = using(make(small_model, context=40), use)
