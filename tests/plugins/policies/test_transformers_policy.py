@@ -8,7 +8,7 @@ import json
 import random
 import shutil
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -226,15 +226,21 @@ def test_an_answer_ends_with_the_text_that_was_asked_to_end_it(small_model: Path
 
 
 def test_a_character_of_several_tokens_is_told_when_it_is_complete() -> None:
-    chat, told = Chat(locate("tiny")), list[str]()
+    class Counted(Chat):
+        def text(self, ids: Sequence[int]) -> str:
+            read.append(len(ids))
+            return super().text(ids)
+
+    chat, told, read = Counted(locate("tiny")), list[str](), list[int]()
     telling = Telling(chat, told.append)
-    ids = chat.answer("Tea \u2615 \U0001f9cb!")
+    ids = chat.answer("Tea \u2615 \U0001f9cb!" * 9)
 
     for token in ids:
         telling.hear([token])
 
-    assert "".join(told) == "Tea \u2615 \U0001f9cb!"
+    assert "".join(told) == "Tea \u2615 \U0001f9cb!" * 9
     assert len(told) < len(ids) - 3
+    assert max(read) < 12, "what was told isn't read again"
 
 
 @pytest.mark.parametrize(("settings", "said"), [({}, True), ({"model": "tiny"}, False)])

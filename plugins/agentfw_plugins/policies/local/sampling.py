@@ -241,15 +241,18 @@ class Telling:
 
     def __init__(self, chat: Chat, tell: Callable[[str], object], stop: Sequence[str] = ()) -> None:
         self._chat, self._tell, self._stop = chat, tell, [word for word in stop if word]
-        self._ids, self._told = list[int](), ""
+        self._ids, self._known, self._told = list[int](), 0, ""
 
     def hear(self, ids: Sequence[int]) -> bool:
         """Take the next tokens. Returns whether the text has one of the texts at which it stops."""
         self._ids += ids
-        text = self._chat.text(self._ids)
+        text = self._told + self._chat.text(self._ids)[len(self._chat.text(self._ids[: self._known])) :]
         # A character that is not complete yet is told with the token that completes it.
         if not text.endswith("\ufffd"):
             self.end(text)
+            # The next ones are read behind these alone: some add a space only then.
+            self._ids = self._ids[self._known :]
+            self._known = len(self._ids)
         return any(word in text for word in self._stop)
 
     def end(self, text: str) -> None:
