@@ -14,12 +14,12 @@ import json
 import logging
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy
 import torch
@@ -43,6 +43,7 @@ from .settings import LoraSettings, SftSettings, TrainableSettings
 from .token_tree import TurnTokens
 
 logger = logging.getLogger(__name__)
+Done = TypeVar("Done")
 
 _NUDGES = 2  # how often rounding is tried: one may hardly change a token that another changes a hundred times as much
 
@@ -112,12 +113,8 @@ class ModelLearner(Learner):
             checkpoint.write_json(folder / "learner.json", {**noted, "optimizer": plain})
 
         try:
-            try:
-                figures, weights, tensors, plain = self._learned(descent, minibatches, batch)
-            except GroupLostError as error:
-                logger.warning("%s; the update begins again with new workers", error)
-                descent = self._opened(anew=True)
-                figures, weights, tensors, plain = self._learned(descent, minibatches, batch)
+            figures, weights, tensors, plain = self._repeated(lambda: self._learned(minibatches, batch))
+            descent = self._opened()
             if descent.steps == steps:
                 return None
             checkpoint.write_folder(batch.folder, write)
@@ -135,10 +132,19 @@ class ModelLearner(Learner):
         }
         return Update(version, batch.folder / "adapter", figures)
 
+    def _repeated(self, work: Callable[[], Done]) -> Done:
+        """Do the work, and where a process of the group was lost at it, do it again with a new group."""
+        try:
+            return work()
+        except GroupLostError as error:
+            logger.warning("%s; this begins again with new workers", error)
+            return work()
+
     def _learned(
-        self, descent: Descent, minibatches: list[list[Lesson]], batch: Batch
+        self, minibatches: list[list[Lesson]], batch: Batch
     ) -> tuple[dict[str, float], dict[str, Any], dict[str, Any], dict[str, Any]]:
         """Take the steps; returns the figures, the weights, and the optimizer's tensors and plain values."""
+        descent = self._opened()
         descent.tell = lambda done, of: batch.tell(done, of, peak_memory(descent.network.device))
         plain: list[Any] = []
         if self._group is not None:
@@ -173,6 +179,9 @@ class ModelLearner(Learner):
         return Scores(exact, numpy.sqrt(numpy.square(numpy.subtract(nudged, exact)).mean(0)).tolist())
 
     def _logprobs(self, answers: Sequence[Answer], base: bool, *, nudge: int = 0) -> list[float]:
+        return self._repeated(lambda: self._found(answers, base, nudge))
+
+    def _found(self, answers: Sequence[Answer], base: bool, nudge: int) -> list[float]:
         network = self._opened().network
         turns = [TurnTokens(*answer) for answer in answers]
         for turn in turns:
@@ -205,9 +214,9 @@ class ModelLearner(Learner):
 
     # -- weights, and what goes with them ------------------------------------------------------------------------------
 
-    def _opened(self, *, anew: bool = False) -> Descent:
+    def _opened(self) -> Descent:
         """Load the state of the last complete update, unless it is there already."""
-        if self._descent is None or anew:
+        if self._descent is None:
             folder = locate(self.settings.model)
             self._base = checkpoint.fingerprint(folder, self.settings.seed)
             start = Path(self.settings.adapter) if self.settings.adapter else None
