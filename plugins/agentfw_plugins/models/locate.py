@@ -116,6 +116,7 @@ def write_unquantized(model: Any, tensors: Mapping[str, Any], target: Path) -> N
 
     config = model.config.to_dict()
     config.pop("quantization_config", None)
+    config["dtype"] = str(model.dtype).removeprefix("torch.")  # it may have been moved to another since it was loaded
     # `save_pretrained` of a model would add its class. Without it, vLLM takes some models for embedding models.
     config["architectures"] = config.get("architectures") or [type(model).__name__]
     type(model.config)(**config).save_pretrained(target)
