@@ -360,6 +360,7 @@ class Network:
         if self.settings.weights == "lora":
             config = self._model.peft_config["default"]
             config.inference_mode = True
+            config.base_model_name_or_path = self.settings.model  # its folder is another one on another machine
             config.target_modules = sorted(config.target_modules)  # PEFT keeps a set, whose order isn't reproducible
             config.save_pretrained(folder)
             config.inference_mode = False

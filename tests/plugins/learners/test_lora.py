@@ -60,14 +60,17 @@ def test_what_was_better_than_expected_becomes_likelier(learner_of: Make, make_b
 
 @pytest.mark.parametrize("form", [{}, {"layers": (1,), "rank_stabilised": True, "dora": True}])
 def test_an_adapter_is_one_that_peft_loads(
-    learner_of: Make, make_batch: MakeBatch, small_model: Path, form: dict[str, Any]
+    learner_of: Make, make_batch: MakeBatch, small_model: Path, tmp_path: Path, form: dict[str, Any]
 ) -> None:
     from peft import PeftModel
     from safetensors import safe_open
     from transformers import AutoModelForCausalLM
 
-    learner = learner_of(**form)
+    (named := tmp_path / "named").symlink_to(small_model)
+    learner = learner_of(model=str(named), **form)
     update = updated(learner, make_batch(*PAIR))
+    config = json.loads((update.adapter / "adapter_config.json").read_text("utf-8"))
+    assert config["base_model_name_or_path"] == str(named), "wherever that is: another machine makes the same version"
     with safe_open(update.adapter / "adapter_model.safetensors", "pt") as file:
         layers = {int(name.split(".layers.")[1].split(".")[0]) for name in file.keys()}  # noqa: SIM118
     assert layers == set(form.get("layers", (0, 1)))
