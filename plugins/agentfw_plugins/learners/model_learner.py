@@ -219,7 +219,7 @@ class ModelLearner(Learner):
         if self._descent is None:
             folder = locate(self.settings.model)
             self._base = checkpoint.fingerprint(folder, self.settings.seed)
-            start = Path(self.settings.adapter) if self.settings.adapter else None
+            start = Path(self.settings.adapter).expanduser() if self.settings.adapter else None
             if start is not None:
                 checkpoint.require_base(start, self._base, self.settings.model)
             ranks = Ranks()

@@ -335,7 +335,7 @@ def template_text(name: str, tokenizer: Any) -> str:
         return (f"{{{{ {json.dumps(tokenizer.bos_token)} }}}}" if begins else "") + _BUILT_IN[name]
     path = Path(name).expanduser()
     try:
-        return path.read_text("utf-8")
+        return path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         wrong = f"the chat template {name} can't be read: {getattr(error, 'strerror', None) or error}"
         raise SettingsError(wrong, fix=f"name a Jinja file, or {' or '.join(_BUILT_IN)}") from None

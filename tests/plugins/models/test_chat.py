@@ -126,7 +126,7 @@ def test_actions_calls_and_their_results_go_through_the_template(chat: Chat) -> 
 
 def test_an_answer_ends_where_a_template_of_lines_ends_it(base_model: Path, tmp_path: Path) -> None:
     file = tmp_path / "lines.jinja"
-    file.write_text("{% for message in messages %}{{ message.content }}{{ '\\n' }}{% endfor %}")
+    file.write_text("\ufeff{% for message in messages %}{{ message.content }}{{ '\\n' }}{% endfor %}", "utf-8")
     chat = Chat(base_model, str(file))
     ask = [Message("user", "1+2")]
 
