@@ -34,7 +34,7 @@ _LEARNING = 4  # one of so many cards learns
 
 
 class Card(NamedTuple):
-    """One GPU. Its name is what CUDA_VISIBLE_DEVICES calls it; 0 GB means that nobody could be asked."""
+    """One GPU. Its name is what CUDA_VISIBLE_DEVICES calls it; 0 GB means that nobody knows."""
 
     name: str
     model: str = ""
@@ -118,8 +118,10 @@ def found_cards() -> list[Card]:
         told = subprocess.run([asked, _ASKED, "--format=csv,noheader,nounits"], capture_output=True, text=True)
         for line in told.stdout.splitlines() if not told.returncode else ():
             index, uuid, model, total, free, driver = (part.strip() for part in line.split(","))
+            # A card that shares the machine's memory has none of its own, and says [N/A].
+            sizes = [float(size) / 1024 if size.isdigit() else 0.0 for size in (total, free)]
             for name in (index, uuid):
-                known[name] = Card(name, model.removeprefix("NVIDIA "), float(total) / 1024, float(free) / 1024, driver)
+                known[name] = Card(name, model.removeprefix("NVIDIA "), *sizes, driver)
     if allowed is not None:
         return [known.get(name, Card(name)) for name in allowed]
     if known:
