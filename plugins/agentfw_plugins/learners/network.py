@@ -350,9 +350,9 @@ class Network:
         return tensors
 
     def weights(self, of: Literal["trained", "start"] = "trained") -> dict[str, torch.Tensor]:
-        """Copies of the trainable weights, or of those that training starts from. All processes must ask together."""
-        with self._as(of):
-            return {name: whole(tensor.detach()).cpu().contiguous() for name, tensor in self._tensors().items()}
+        """The trainable weights, or those that training starts from. All processes must ask together."""
+        given = self._start if of == "start" and self._start is not None else self._tensors()
+        return {name: whole(tensor.detach()).cpu().contiguous() for name, tensor in given.items()}
 
     def save(self, folder: Path, weights: dict[str, torch.Tensor]) -> None:
         """Write a PEFT folder, or a full model folder with all files of the base's."""

@@ -261,7 +261,9 @@ def test_weights_decay_and_a_gradient_is_clipped_after_it_was_measured(learner_o
     assert max(float(after[name].abs().max()) for name in after if "lora_B" in name) < 1e-4
 
 
-def test_whoever_goes_back_to_an_earlier_version_goes_on_from_there(learner_of: Make, make_batch: MakeBatch) -> None:
+def test_whoever_goes_back_to_an_earlier_version_goes_on_from_there(
+    learner_of: Make, make_batch: MakeBatch, tmp_path: Path
+) -> None:
     learner = learner_of(name="tea")
     made, states = [], [learner.state()]
     for _ in range(2):
@@ -274,6 +276,11 @@ def test_whoever_goes_back_to_an_earlier_version_goes_on_from_there(learner_of: 
 
         assert again.version == made[place].version == f"tea@{place + 1}"
         assert files(again.adapter.parent) == files(made[place].adapter.parent)
+    other = learner_of(adapter=str(made[0].adapter))
+    updated(other, make_batch(*PAIR))
+    other.start(tmp_path / "start")
+    begun, given = (load_file(place / "adapter_model.safetensors") for place in (tmp_path / "start/adapter", made[0].adapter))
+    assert all(torch.equal(begun[name], given[name]) for name in given), "also after an update"
 
 
 def test_nothing_is_overwritten(learner_of: Make, make_batch: MakeBatch) -> None:
