@@ -317,14 +317,19 @@ class SftLearner(ModelLearner):
             return None
         prompt = self._prompt([episode.messages[index] for index in turn.shown], episode, turn)
         answer = self._chat.answer(text)
-        return TurnTokens(prompt, answer if turn.finish == "stop" else answer[:-1])
+        found = TurnTokens(prompt, answer if turn.finish == "stop" else answer[:-1])
+        return found if self._fits(*found) else None  # the policy couldn't be asked so, either
 
     def hinted(self, loss: TokenLoss, episode: Episode, turn: Turn) -> Sequence[int]:
         shown = loss.hinted(episode, turn)
         prompt = () if shown is None else self._prompt(shown, episode, turn)
-        most = getattr(self._opened().network.base.config.get_text_config(), "max_position_embeddings", math.inf)
         answer = self.tokens(episode, turn)
-        return () if answer is None or len(prompt) + len(answer.sampled) > most else prompt
+        return prompt if answer is not None and self._fits(prompt, answer.sampled) else ()
+
+    def _fits(self, prompt: Sequence[int], sampled: Sequence[int]) -> bool:
+        """Whether the model can read as much."""
+        config = self._opened().network.base.config.get_text_config()
+        return len(prompt) + len(sampled) <= getattr(config, "max_position_embeddings", math.inf)
 
     def _prompt(self, shown: Sequence[Message], episode: Episode, turn: Turn) -> tuple[int, ...]:
         return self._chat.prompt(shown, [Action(**action) for action in episode.actions.get(turn.seat, ())])

@@ -348,6 +348,8 @@ def test_a_demonstration_is_prompted_with_the_actions_of_its_seat_and_exact_toke
 
     assert ["serve" in learner._chat.text(each.prompt) for each in found if each is not None] == [True, False, False]
     assert found[2] == ((1, 2), (3, 4))
+    own.messages[1] = Message("user", "tea " * 2048)
+    assert learner.tokens(own, own.turns[0]) is None, "more than the model reads"
 
 
 def test_calls_without_a_text_are_written_as_models_write_them(learner: SftLearner) -> None:
