@@ -279,7 +279,8 @@ def test_whoever_goes_back_to_an_earlier_version_goes_on_from_there(
     other = learner_of(adapter=str(made[0].adapter))
     updated(other, make_batch(*PAIR))
     other.start(tmp_path / "start")
-    begun, given = (load_file(place / "adapter_model.safetensors") for place in (tmp_path / "start/adapter", made[0].adapter))
+    places = tmp_path / "start" / "adapter", made[0].adapter
+    begun, given = (load_file(place / "adapter_model.safetensors") for place in places)
     assert all(torch.equal(begun[name], given[name]) for name in given), "also after an update"
 
 

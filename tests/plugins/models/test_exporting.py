@@ -182,3 +182,7 @@ def test_rows_for_other_libraries_have_the_exact_tokens_and_what_they_were_worth
             last = max(place for place, on in enumerate(one.mask) if on)
             rewards = [row["reward"] * (place == last) for place in range(len(one.mask))]
             assert row.get("token_level_rewards", rewards) == rewards
+    damaged = Path(shutil.copytree(run.path, tmp_path / "damaged" / run.id))
+    (damaged / "rollouts" / "00001" / "advantages.json").write_text("{")
+    assert export(str(damaged), str(tmp_path / "rows"), "--to", "trl") == 2
+    assert not (tmp_path / "rows").exists(), "all rows or none"
