@@ -25,7 +25,7 @@ from typing import Any
 from agentfw import Generation, Message, Request
 from agentfw.boundary.gate import needing
 from agentfw.episode import Call
-from agentfw.errors import SettingsError
+from agentfw.errors import RequestRefusedError, SettingsError
 from agentfw.request import Action, CallsInText
 
 from .checkpoint import OWN_CODE
@@ -76,6 +76,7 @@ class Chat:
             from transformers import AutoTokenizer
 
         self.folder = folder
+        self.end_ids: frozenset[int] = frozenset()  # ids of the tokens that end an answer
         self._texts: dict[int, int] = {}  # digests of the newest prompts' texts, by those of their tokens
         self._memory = short_memory_of(folder)
         self._template_errors = (TemplateError, TypeError)
@@ -102,7 +103,7 @@ class Chat:
         first: int | list[int] = next((found for found in configured if found is not None), [])
         ends = {self._tokenizer.eos_token_id, *(first if isinstance(first, list) else [first])} - {None}
         self._end = self._template_end(min(ends, default=None))
-        self.end_ids: frozenset[int] = frozenset({self._end, *ends})  # ids of the tokens that end an answer
+        self.end_ids = frozenset({self._end, *ends})
 
     # -- to the model --------------------------------------------------------------------------------------------------
 
@@ -186,7 +187,11 @@ class Chat:
         try:
             return self._filled(self._marked(told), self._marked(tools), answering)
         except self._template_errors as error:
-            wrong = f"the chat template {self._template or f'of {self.folder}'} can't be rendered: {error}"
+            whose = self._template or f"of {self.folder}"
+            if self.end_ids:  # it has taken others
+                wrong = f"the chat template {whose} refuses this conversation: {error}"
+                raise RequestRefusedError(wrong, fix="let user and assistant take turns, a user first") from error
+            wrong = f"the chat template {whose} can't be rendered: {error}"
             raise SettingsError(wrong, fix=f"fix {self._template or 'chat_template.jinja there'}") from error
 
     def _filled(self, told: list[dict[str, Any]], tools: list[dict[str, Any]], answering: bool) -> str:

@@ -15,7 +15,7 @@ from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 
 from agentfw.episode import Call, Message
-from agentfw.errors import SettingsError
+from agentfw.errors import RequestRefusedError, SettingsError
 from agentfw.policy import Generation
 from agentfw.request import Action, Request, Sampling
 from agentfw.turns.turn_builder import TurnBuilder
@@ -199,6 +199,10 @@ def test_a_template_that_alters_earlier_answers_is_obeyed(make_model: Callable[.
 
     assert chat.prompt(messages, before=said) == chat.prompt(messages)
     assert "green tea" not in shown(chat, chat.prompt(messages, before=said)).partition("<|assistant|>")[2]
+    begins = "{% if messages[0].role != 'user' %}{{ raise_exception('users begin') }}{% endif %}"
+    strict = Chat(make_model(tmp_path / "strict", template=begins + forgetful))
+    with pytest.raises(RequestRefusedError, match="refuses this conversation: users begin"):  # others are answered
+        strict.prompt(messages[1:])
 
 
 def test_control_tokens_in_a_message_are_text(chat: Chat) -> None:
