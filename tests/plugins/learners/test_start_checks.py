@@ -120,6 +120,9 @@ def test_layers_that_are_not_there_are_refused_with_those_that_are(small_model: 
 
     assert "c_attn" in str(caught.value)
     assert "q_proj" in caught.value.fix
+    for lacking, given in (("k_prj", {"modules": ("q_proj", "k_prj")}), ("layer 2", {"layers": (1, 2)})):
+        with pytest.raises(SettingsError, match=f"has no {lacking}"):  # also beside some that are there
+            LoraLearner(LoraSettings(model=str(small_model), **given)).open(Path())
 
 
 def test_a_model_with_layers_of_another_kind_is_not_packed_as_a_tree(
