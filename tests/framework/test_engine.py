@@ -288,7 +288,11 @@ def test_the_largest_cards_learn_and_one_that_another_program_fills_is_left_to_i
     assert [card.name for card in plan.learning] == ["2"]
     assert [card.name for card in plan.playing] == ["0", "3"]
     assert plan.words() == "the learner on GPU 2 (H100 80GB HBM3, 80 GB); playing on GPUs 0 and 3"
-    assert plan.own == "cuda:2", "as it is named among those that its process sees"
+    assert (plan.own, plan.plays) == ("cuda:2", "cuda:0"), "as they are named among those that this process sees"
+    assert LocalEngine("2").plan.plays == "cuda:0"
+    machine((80, 10), (80, 79))
+    assert LocalEngine().plan.plays == "cuda:1"
+    machine((24, 23), (80, 10), (80, 79), (24, 23))
     asked = tmp_path / "nvidia-smi"  # of cards that share the machine's memory
     asked.write_text(asked.read_text().replace(str(24 * 1024), "[N/A]").replace(str(23 * 1024), "[N/A]"))
     assert [(card.memory, card.free) for card in found_cards()] == [(0, 0), (80, 10), (80, 79), (0, 0)]

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from transformers_asking import WORDS, in_turn, make, own_logprobs, request, together, using
 
+from agentfw.engine import LocalEngine, Plan
 from agentfw.episode import Message, Task, Usage
 from agentfw.errors import AgentfwError, RequestRefusedError, SettingsError
 from agentfw.policy import Generation, Request, Sampling
@@ -28,7 +29,7 @@ pytest.importorskip("peft")
 from agentfw_plugins.models import Chat, load_base, locate  # noqa: E402
 from agentfw_plugins.policies.local.sampling import Telling  # noqa: E402
 from agentfw_plugins.policies.local.transformers_engine import Engine  # noqa: E402
-from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy  # noqa: E402
+from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy, TransformersSettings  # noqa: E402
 
 Make = Callable[..., Path]
 
@@ -241,6 +242,16 @@ def test_a_character_of_several_tokens_is_told_when_it_is_complete() -> None:
     assert "".join(told) == "Tea \u2615 \U0001f9cb!" * 9
     assert len(told) < len(ids) - 3
     assert max(read) < 12, "what was told isn't read again"
+
+
+def test_it_plays_on_the_card_that_is_planned_for_it_unless_it_names_one(small_model: Path) -> None:
+    class Planned(LocalEngine):
+        plan = Plan(plays="cuda:1")
+
+    settings = TransformersSettings(model=str(small_model))
+    with pytest.raises(SettingsError, match="device is cuda:1, but torch finds no GPU"):
+        TransformersPolicy(settings, engine=Planned())
+    TransformersPolicy(settings.model_copy(update={"device": "cpu"}), engine=Planned())
 
 
 @pytest.mark.parametrize(("settings", "said"), [({}, True), ({"model": "tiny"}, False)])
