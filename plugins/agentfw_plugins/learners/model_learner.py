@@ -179,17 +179,18 @@ class ModelLearner(Learner):
         return Scores(exact, numpy.sqrt(numpy.square(numpy.subtract(nudged, exact)).mean(0)).tolist())
 
     def _logprobs(self, answers: Sequence[Answer], base: bool, *, nudge: int = 0) -> list[float]:
-        return self._repeated(lambda: self._found(answers, base, nudge))
-
-    def _found(self, answers: Sequence[Answer], base: bool, nudge: int) -> list[float]:
-        network = self._opened().network
-        turns = [TurnTokens(*answer) for answer in answers]
-        for turn in turns:
-            check_vocabulary(turn, network.vocabulary, "the policy's answer")
         of: Which = "start" if base else "trained"
+        turns = [TurnTokens(*answer) for answer in answers]
         plain = [[list(turn.prompt), list(turn.sampled)] for turn in turns]
-        with self._memory(network), self._together("score", plain, of, nudge):
-            return network.score(turns, of, nudge)
+
+        def found() -> list[float]:
+            network = self._opened().network
+            for turn in turns:
+                check_vocabulary(turn, network.vocabulary, "the policy's answer")
+            with self._memory(network), self._together("score", plain, of, nudge):
+                return network.score(turns, of, nudge)
+
+        return self._repeated(found)
 
     def state(self) -> dict[str, Any]:
         if self._checkpoint is None:
