@@ -44,7 +44,7 @@ def test_the_difference_is_that_of_shared_tasks_only(laboratory: Any, tmp_path: 
     for run, reward in ((short, 1.0), (more, 2.0)):  # what wasn't measured is the same in both
         lines = [{"outcome": {"alike": math.nan}, **first, "reward": reward}, *others]
         (run.path / "metrics.jsonl").write_bytes(b"".join(map(encoded, lines)))
-    assert compare_records(more, short).first == f"figures of {first['episode']}: reward"
+    assert compare_records(short, more).first == f"figures of {first['episode']}: reward"
 
     assert row.differences[1] is not None
     assert row.differences[1].difference.count == 3
