@@ -123,9 +123,9 @@ def found_cards() -> list[Card]:
         for line in told.stdout.splitlines() if not told.returncode else ():
             index, uuid, model, total, free, driver = (part.strip() for part in line.split(","))
             # A card that shares the machine's memory has none of its own, and says [N/A].
-            sizes = [float(size) / 1024 if size.isdigit() else 0.0 for size in (total, free)]
+            whole, left = (float(size) / 1024 if size.isdigit() else 0.0 for size in (total, free))
             for name in (index, uuid):
-                known[name] = Card(name, model.removeprefix("NVIDIA "), *sizes, driver)
+                known[name] = Card(name, model.removeprefix("NVIDIA "), whole, left, driver)
     if allowed is not None:
         return [known.get(name, Card(name)) for name in allowed]
     if known:

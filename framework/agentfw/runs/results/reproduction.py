@@ -114,8 +114,8 @@ def play_again(folder: RunFolder, host: Host, root: Path, secrets: Mapping[str, 
 
 def added_updates(folder: RunFolder) -> list[int]:
     """The updates that a training was given after its first plan, step by step: each step ended with an evaluation."""
-    measured = {int(path.name) for path in folder.path.glob("evaluations/*")}
-    return sorted(number for number in {*measured, folder.planned_updates} if number > folder.updates_at_first)
+    numbers = {int(path.name) for path in folder.path.glob("evaluations/*")} | {folder.planned_updates}
+    return sorted(number for number in numbers if number and number > folder.updates_at_first)
 
 
 def _with_copies(value: Any, folder: RunFolder) -> Any:
