@@ -180,24 +180,29 @@ def reproduce(given: Given, run: str, env: bool, assignments: tuple[str, ...]) -
       agentfw reproduce ~/downloads/2026-11-21-inbox-7f3a19c4 --env
     """
     from agentfw.boundary.settings_input import parse_assignments
-    from agentfw.runs.results.reproduction import compare_records, environment_of, installation_differences, play_again
+    from agentfw.runs.results import reproduction
+    from agentfw.runs.run import Run
 
     out, root, folder = given.out, given.root, given.folder(run)
     if env:
         with out.progress("installing what the run was played with"):
-            python = environment_of(folder, root)
+            python = reproduction.environment_of(folder, root)
         options = [*(f"--set={each}" for each in assignments), f"--runs={root}"]
         options += [*(f"--no-plugin={each}" for each in given.blocked), *["--strict-plugins"] * given.strict]
         options += [*["--quiet"] * out.quiet, *["--json"] * out.json]
         words = [str(python), "-m", "agentfw", "reproduce", str(folder.path), *options]
         raise click.exceptions.Exit(subprocess.run(words).returncode)
     host = given.host()
-    differences = installation_differences(folder)
+    differences = reproduction.installation_differences(folder)
     for line in differences:
         out.note(line)
-    again = play_again(folder, host, root, parse_assignments(assignments))
+    secrets = parse_assignments(assignments)
+    again = reproduction.play_again(folder, host, root, secrets)
     play(again, out)
-    found = compare_records(folder, again.folder)
+    for updates in reproduction.added_updates(folder):
+        again = Run.open(again.folder, host, {**secrets, "updates": updates})
+        play(again, out)
+    found = reproduction.compare_records(folder, again.folder)
     if out.json:
         out.data(
             {

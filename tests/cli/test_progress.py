@@ -12,7 +12,9 @@ import pytest
 from command_line import SITE, Agentfw
 
 from agentfw.episode import Episode, Task, Usage
+from agentfw.optimizer import Scored
 from agentfw.runs import write_report
+from agentfw.runs.execution import sampled_answers
 from agentfw_cli.progress import progress_of
 
 
@@ -96,6 +98,8 @@ def test_three_answers_of_each_update_are_told_when_asked_for(trainings: Any, tm
         told_of = [(each["which"], each["reward"]) for each in (best, median, worst)]
         assert told_of == [("best", rewards[0]), ("median", rewards[len(rewards) // 2]), ("worst", rewards[-1])]
         assert f"best, reward {best['reward']:.3g}: {' '.join(best['answer'].split())}" in lines
+    scored = [Scored(Episode(Task(0, 7)), (), reward, unrated=not reward) for reward in (0.0, -1.0, -2.0)]
+    assert [each["reward"] for each in sampled_answers([scored])] == [-1, -2, -2], "what nobody rated isn't the best"
     page = write_report(training.folder)[0].read_text()
     assert "Sampled answers" in page
     assert f"median, reward {median['reward']:.3g}, episode {median['episode']}" in page

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agentfw.runs import encoded, read_journal
 from agentfw.runs.records.summary import compare_runs
 from agentfw.runs.results.reproduction import compare_records
 
@@ -36,6 +38,13 @@ def test_the_difference_is_that_of_shared_tasks_only(laboratory: Any, tmp_path: 
         "",
         "episode 00003-0 isn't there",
     ]
+
+    first, *others = read_journal(more.path / "metrics.jsonl")
+    del first["outcome"]
+    for run, reward in ((short, 1.0), (more, 2.0)):  # what wasn't measured is the same in both
+        lines = [{"outcome": {"alike": math.nan}, **first, "reward": reward}, *others]
+        (run.path / "metrics.jsonl").write_bytes(b"".join(map(encoded, lines)))
+    assert compare_records(short, more).first == f"figures of {first['episode']}: reward"
 
     assert row.differences[1] is not None
     assert row.differences[1].difference.count == 3

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from waiting import alive, until
 
-from agentfw.engine import EngineSettings, LocalEngine, Remote, RemoteDiedError, Resources, make_engine
+from agentfw.engine import EngineSettings, LocalEngine, Remote, RemoteDiedError, Resources, found_cards, make_engine
 from agentfw.errors import AgentfwError, EndpointError, PluginError, SettingsError, UsageError
 from agentfw.runs import in_processes
 from agentfw.runs.spec.run_spec import parse_spec
@@ -55,6 +55,7 @@ def wait(remote: Remote, method: str, *arguments: Any) -> Any:
 
 def test_it_keeps_its_state_and_answers_many_calls_at_once_with_values_that_cross_unchanged(counter: Remote) -> None:
     value = {"text": "zwölf ✓ \ud800", "numbers": [0.1, -1e-300, 2**60, None, True], "weights": bytes(range(256)) * 99}
+    value["arguments"] = {"$bytes": 0}  # looks like what refers to bytes
 
     assert [wait(counter, "add", number) for number in (1, 2, 3)] == [11, 13, 16]
     assert wait(counter, "echo", value) == value
@@ -277,7 +278,9 @@ def test_a_quarter_of_the_cards_learns_unless_a_wish_says_otherwise(
     assert "".join(card.name for card in plan.playing) == playing
 
 
-def test_the_largest_cards_learn_and_one_that_another_program_fills_is_left_to_it(machine: Machine) -> None:
+def test_the_largest_cards_learn_and_one_that_another_program_fills_is_left_to_it(
+    machine: Machine, tmp_path: Path
+) -> None:
     machine((24, 23), (80, 10), (80, 79), (24, 23))
 
     plan = LocalEngine(learns=True).plan
@@ -285,7 +288,14 @@ def test_the_largest_cards_learn_and_one_that_another_program_fills_is_left_to_i
     assert [card.name for card in plan.learning] == ["2"]
     assert [card.name for card in plan.playing] == ["0", "3"]
     assert plan.words() == "the learner on GPU 2 (H100 80GB HBM3, 80 GB); playing on GPUs 0 and 3"
-    assert plan.own == "cuda:2", "as it is named among those that its process sees"
+    assert (plan.own, plan.plays) == ("cuda:2", "cuda:0"), "as they are named among those that this process sees"
+    assert LocalEngine("2").plan.plays == "cuda:0"
+    machine((80, 10), (80, 79))
+    assert LocalEngine().plan.plays == "cuda:1"
+    machine((24, 23), (80, 10), (80, 79), (24, 23))
+    asked = tmp_path / "nvidia-smi"  # of cards that share the machine's memory
+    asked.write_text(asked.read_text().replace(str(24 * 1024), "[N/A]").replace(str(23 * 1024), "[N/A]"))
+    assert [(card.memory, card.free) for card in found_cards()] == [(0, 0), (80, 10), (80, 79), (0, 0)]
 
 
 def test_a_wish_that_cant_be_met_is_refused_with_what_would_fit(machine: Machine) -> None:

@@ -34,7 +34,7 @@ _LEARNING = 4  # one of so many cards learns
 
 
 class Card(NamedTuple):
-    """One GPU. Its name is what CUDA_VISIBLE_DEVICES calls it; 0 GB means that nobody could be asked."""
+    """One GPU. Its name is what CUDA_VISIBLE_DEVICES calls it; 0 GB means that nobody knows."""
 
     name: str
     model: str = ""
@@ -53,6 +53,8 @@ class Plan(NamedTuple):
     playing: tuple[Card, ...] = ()
     own: str = ""
     """The device of the learner's own process, as torch names it among all GPUs that this process sees."""
+    plays: str = ""
+    """The device of a policy in the run's own process."""
     no_trees: str = ""
     """Why the cards that learn can't compute the attention of trees. Empty if they can, or nobody has looked."""
 
@@ -89,12 +91,14 @@ def plan(wish: str, cards: Sequence[Card], *, learns: bool, examined: Path | Non
         text = f"engine.gpus = {wish} needs {wanted or 1} GPUs, and {len(free)} of this machine are free{others}"
         raise SettingsError(text, fix=fits)
     if not learns:
-        return Plan((), tuple(free[: players if "+" in wish and players else wanted]))
+        used = tuple(free[: players if "+" in wish and players else wanted])
+        return Plan((), used, plays=f"cuda:{cards.index(used[0])}")
     largest = sorted(free, key=lambda card: -card.memory)
     learning = tuple(largest[:learners])
     rest = [card for card in free if card not in learning]
-    no_trees = "" if examined is None else _no_trees(examined, learning)
-    return Plan(learning, tuple(rest[:players]) if players else learning, f"cuda:{cards.index(learning[0])}", no_trees)
+    playing = tuple(rest[:players]) if players else learning
+    own, plays = (f"cuda:{cards.index(some[0])}" for some in (learning, playing))
+    return Plan(learning, playing, own, plays, "" if examined is None else _no_trees(examined, learning))
 
 
 def _no_trees(examined: Path, learning: Sequence[Card]) -> str:
@@ -118,8 +122,10 @@ def found_cards() -> list[Card]:
         told = subprocess.run([asked, _ASKED, "--format=csv,noheader,nounits"], capture_output=True, text=True)
         for line in told.stdout.splitlines() if not told.returncode else ():
             index, uuid, model, total, free, driver = (part.strip() for part in line.split(","))
+            # A card that shares the machine's memory has none of its own, and says [N/A].
+            whole, left = (float(size) / 1024 if size.isdigit() else 0.0 for size in (total, free))
             for name in (index, uuid):
-                known[name] = Card(name, model.removeprefix("NVIDIA "), float(total) / 1024, float(free) / 1024, driver)
+                known[name] = Card(name, model.removeprefix("NVIDIA "), whole, left, driver)
     if allowed is not None:
         return [known.get(name, Card(name)) for name in allowed]
     if known:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+import secrets
 import struct
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
@@ -27,20 +28,20 @@ from .interface import Plain
 
 _HEAD = struct.Struct(">QI")  # length of the JSON text, and number of the byte strings that follow
 _LENGTH = struct.Struct(">Q")
-_BYTES = "$bytes"
+_DRAWN = 8  # bytes of the key, drawn for each frame, by which its JSON text refers to bytes: no value can look like it
 
 
 def encode(value: Plain) -> bytes:
     """A value as one frame. Raises TypeError if it is not plain."""
-    parts: list[bytes] = []
+    parts, key = list[bytes](), secrets.token_hex(_DRAWN)
 
     def referred(other: object) -> dict[str, int]:
         if not isinstance(other, (bytes, bytearray, memoryview)):
             raise TypeError(f"{type(other).__name__} is not a plain value: {other!r:.80}")
         parts.append(bytes(other))
-        return {_BYTES: len(parts) - 1}
+        return {key: len(parts) - 1}
 
-    text = json.dumps(value, default=referred, separators=(",", ":")).encode()
+    text = f"{key}{json.dumps(value, default=referred, separators=(',', ':'))}".encode()
     lengths = b"".join(_LENGTH.pack(len(part)) for part in parts)
     return b"".join([_HEAD.pack(len(text), len(parts)), lengths, text, *parts])
 
@@ -50,11 +51,12 @@ def read_frame(stream: IO[bytes]) -> Plain | None:
     try:
         size, count = _HEAD.unpack(_exactly(stream, _HEAD.size))
         lengths = [_LENGTH.unpack(_exactly(stream, _LENGTH.size))[0] for _ in range(count)]
-        text = _exactly(stream, size)
+        text = _exactly(stream, size).decode()
         parts = [_exactly(stream, length) for length in lengths]
     except EOFError:
         return None
-    return json.loads(text, object_hook=lambda found: parts[found[_BYTES]] if found.keys() == {_BYTES} else found)
+    key, text = text[: 2 * _DRAWN], text[2 * _DRAWN :]
+    return json.loads(text, object_hook=lambda found: parts[found[key]] if found.keys() == {key} else found)
 
 
 def _exactly(stream: IO[bytes], size: int) -> bytes:

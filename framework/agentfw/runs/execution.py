@@ -43,7 +43,8 @@ _LONGEST = 600  # maximum number of characters of an answer; the episode has the
 
 def sampled_answers(groups: Sequence[Sequence[Scored]]) -> list[dict[str, Any]]:
     """The last answers of the best, the median and the worst episode."""
-    order = sorted((scored for group in groups for scored in group), key=lambda scored: -scored.reward)
+    rated = [scored for group in groups for scored in group if not scored.unrated]
+    order = sorted(rated, key=lambda scored: -scored.reward)
     if not order:
         return []
     samples = []

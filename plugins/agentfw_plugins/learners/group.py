@@ -157,6 +157,10 @@ class Group:
             for why in told:
                 if isinstance(why, RemoteDiedError):
                     raise GroupLostError(str(why), fix=why.fix) from error
+            # Whoever waits for one that hangs gives up, too, and torch says so in words alone.
+            if any(isinstance(each, TimeoutError) or "Timed out" in str(each) for each in (error, *told)):
+                late = f"a learner worker hasn't answered within {self.settings.worker_patience:g} s"
+                raise GroupLostError(late, fix="raise learner.worker_patience if a step may take that long") from error
             if isinstance(error, RuntimeError) and (why := next(filter(None, told), None)):
                 raise why from error
             raise

@@ -14,12 +14,12 @@ import json
 import logging
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy
 import torch
@@ -33,7 +33,7 @@ from agentfw.request import Action
 from agentfw.seeds import Seeds
 
 from ..models import Chat, checkpoint, choose_device, locate, require_trainable
-from ..models.conversation import tagged
+from ..models.conversation import conversation
 from .descent import Descent, make_optimizer, optimizer_state, peak_memory, restore_optimizer
 from .group import Group, GroupLostError, Ranks
 from .lessons import Lesson, check_vocabulary, read_lessons, split
@@ -43,6 +43,7 @@ from .settings import LoraSettings, SftSettings, TrainableSettings
 from .token_tree import TurnTokens
 
 logger = logging.getLogger(__name__)
+Done = TypeVar("Done")
 
 _NUDGES = 2  # how often rounding is tried: one may hardly change a token that another changes a hundred times as much
 
@@ -112,12 +113,8 @@ class ModelLearner(Learner):
             checkpoint.write_json(folder / "learner.json", {**noted, "optimizer": plain})
 
         try:
-            try:
-                figures, weights, tensors, plain = self._learned(descent, minibatches, batch)
-            except GroupLostError as error:
-                logger.warning("%s; the update begins again with new workers", error)
-                descent = self._opened(anew=True)
-                figures, weights, tensors, plain = self._learned(descent, minibatches, batch)
+            figures, weights, tensors, plain = self._repeated(lambda: self._learned(minibatches, batch))
+            descent = self._opened()
             if descent.steps == steps:
                 return None
             checkpoint.write_folder(batch.folder, write)
@@ -135,10 +132,19 @@ class ModelLearner(Learner):
         }
         return Update(version, batch.folder / "adapter", figures)
 
+    def _repeated(self, work: Callable[[], Done]) -> Done:
+        """Do the work, and where a process of the group was lost at it, do it again with a new group."""
+        try:
+            return work()
+        except GroupLostError as error:
+            logger.warning("%s; this begins again with new workers", error)
+            return work()
+
     def _learned(
-        self, descent: Descent, minibatches: list[list[Lesson]], batch: Batch
+        self, minibatches: list[list[Lesson]], batch: Batch
     ) -> tuple[dict[str, float], dict[str, Any], dict[str, Any], dict[str, Any]]:
         """Take the steps; returns the figures, the weights, and the optimizer's tensors and plain values."""
+        descent = self._opened()
         descent.tell = lambda done, of: batch.tell(done, of, peak_memory(descent.network.device))
         plain: list[Any] = []
         if self._group is not None:
@@ -173,14 +179,18 @@ class ModelLearner(Learner):
         return Scores(exact, numpy.sqrt(numpy.square(numpy.subtract(nudged, exact)).mean(0)).tolist())
 
     def _logprobs(self, answers: Sequence[Answer], base: bool, *, nudge: int = 0) -> list[float]:
-        network = self._opened().network
-        turns = [TurnTokens(*answer) for answer in answers]
-        for turn in turns:
-            check_vocabulary(turn, network.vocabulary, "the policy's answer")
         of: Which = "start" if base else "trained"
+        turns = [TurnTokens(*answer) for answer in answers]
         plain = [[list(turn.prompt), list(turn.sampled)] for turn in turns]
-        with self._memory(network), self._together("score", plain, of, nudge):
-            return network.score(turns, of, nudge)
+
+        def found() -> list[float]:
+            network = self._opened().network
+            for turn in turns:
+                check_vocabulary(turn, network.vocabulary, "the policy's answer")
+            with self._memory(network), self._together("score", plain, of, nudge):
+                return network.score(turns, of, nudge)
+
+        return self._repeated(found)
 
     def state(self) -> dict[str, Any]:
         if self._checkpoint is None:
@@ -205,12 +215,12 @@ class ModelLearner(Learner):
 
     # -- weights, and what goes with them ------------------------------------------------------------------------------
 
-    def _opened(self, *, anew: bool = False) -> Descent:
+    def _opened(self) -> Descent:
         """Load the state of the last complete update, unless it is there already."""
-        if self._descent is None or anew:
+        if self._descent is None:
             folder = locate(self.settings.model)
             self._base = checkpoint.fingerprint(folder, self.settings.seed)
-            start = Path(self.settings.adapter) if self.settings.adapter else None
+            start = Path(self.settings.adapter).expanduser() if self.settings.adapter else None
             if start is not None:
                 checkpoint.require_base(start, self._base, self.settings.model)
             ranks = Ranks()
@@ -302,19 +312,25 @@ class SftLearner(ModelLearner):
     def tokens(self, episode: Episode, turn: Turn) -> TurnTokens | None:
         if sampled := super().tokens(episode, turn):
             return sampled
-        text = turn.text or "\n".join(tagged(call.name, dict(call.arguments)) for call in turn.calls)
+        # Calls that a server told apart from the text stand behind it, as models write them.
+        text = conversation([Message("assistant", turn.text, turn.calls)], (), native=False)[0]["content"]
         if not text or not turn.shown:
             return None
         prompt = self._prompt([episode.messages[index] for index in turn.shown], episode, turn)
         answer = self._chat.answer(text)
-        return TurnTokens(prompt, answer if turn.finish == "stop" else answer[:-1])
+        found = TurnTokens(prompt, answer if turn.finish == "stop" else answer[:-1])
+        return found if self._fits(*found) else None  # the policy couldn't be asked so, either
 
     def hinted(self, loss: TokenLoss, episode: Episode, turn: Turn) -> Sequence[int]:
         shown = loss.hinted(episode, turn)
         prompt = () if shown is None else self._prompt(shown, episode, turn)
-        most = getattr(self._opened().network.base.config.get_text_config(), "max_position_embeddings", math.inf)
         answer = self.tokens(episode, turn)
-        return () if answer is None or len(prompt) + len(answer.sampled) > most else prompt
+        return prompt if answer is not None and self._fits(prompt, answer.sampled) else ()
+
+    def _fits(self, prompt: Sequence[int], sampled: Sequence[int]) -> bool:
+        """Whether the model can read as much."""
+        config = self._opened().network.base.config.get_text_config()
+        return len(prompt) + len(sampled) <= getattr(config, "max_position_embeddings", math.inf)
 
     def _prompt(self, shown: Sequence[Message], episode: Episode, turn: Turn) -> tuple[int, ...]:
         return self._chat.prompt(shown, [Action(**action) for action in episode.actions.get(turn.seat, ())])

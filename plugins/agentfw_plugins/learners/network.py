@@ -135,6 +135,12 @@ class Network:
                 "the output head share their weights in many models, and what serves adapters leaves them out",
                 fix=f"choose other layers, such as {some}; or set learner.weights=all",
             )
+        most = self.base.config.get_text_config().num_hidden_layers
+        lacking = sorted(asked - {name for name, _ in named}) if settings.modules != PROJECTIONS else []
+        lacking += [f"layer {number}" for number in settings.layers if number >= most]
+        if lacking:  # PEFT says nothing where others are there
+            fix = f"choose linear layers of the model, such as {some}, in layers 0 to {most - 1}"
+            raise SettingsError(f"learner.modules: {self.folder} has no {', '.join(lacking)}", fix=fix)
         joined = sorted(_JOINED & linear.keys()) if settings.modules == PROJECTIONS else []
         config = LoraConfig(
             r=settings.rank,
@@ -151,9 +157,8 @@ class Network:
             try:
                 return get_peft_model(self.base.requires_grad_(False), config)
             except ValueError as error:
-                also = ", and layers that it has" if settings.layers else ""
                 wrong = f"learner.modules: no adapter fits {', '.join(settings.modules)} of {self.folder}: {error}"
-                raise SettingsError(wrong, fix=f"choose linear layers of the model, such as {some}{also}") from error
+                raise SettingsError(wrong, fix=f"choose linear layers of the model, such as {some}") from error
 
     def _with_masters(self) -> list[tuple[torch.nn.Parameter, torch.nn.Parameter]]:
         """Round the trained weights that are computed in bf16 by whoever serves them, each beside its fp32 master.
@@ -350,9 +355,9 @@ class Network:
         return tensors
 
     def weights(self, of: Literal["trained", "start"] = "trained") -> dict[str, torch.Tensor]:
-        """Copies of the trainable weights, or of those that training starts from. All processes must ask together."""
-        with self._as(of):
-            return {name: whole(tensor.detach()).cpu().contiguous() for name, tensor in self._tensors().items()}
+        """The trainable weights, or those that training starts from. All processes must ask together."""
+        given = self._start if of == "start" and self._start is not None else self._tensors()
+        return {name: whole(tensor.detach()).cpu().contiguous() for name, tensor in given.items()}
 
     def save(self, folder: Path, weights: dict[str, torch.Tensor]) -> None:
         """Write a PEFT folder, or a full model folder with all files of the base's."""
@@ -360,6 +365,7 @@ class Network:
         if self.settings.weights == "lora":
             config = self._model.peft_config["default"]
             config.inference_mode = True
+            config.base_model_name_or_path = self.settings.model  # its folder is another one on another machine
             config.target_modules = sorted(config.target_modules)  # PEFT keeps a set, whose order isn't reproducible
             config.save_pretrained(folder)
             config.inference_mode = False

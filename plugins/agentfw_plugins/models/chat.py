@@ -25,7 +25,7 @@ from typing import Any
 from agentfw import Generation, Message, Request
 from agentfw.boundary.gate import needing
 from agentfw.episode import Call
-from agentfw.errors import SettingsError
+from agentfw.errors import RequestRefusedError, SettingsError
 from agentfw.request import Action, CallsInText
 
 from .checkpoint import OWN_CODE
@@ -33,6 +33,7 @@ from .conversation import CallTokens, conversation, function, pieces, remembered
 
 _SECONDS = 10.0
 """How long a template may take. It is a program of whoever made the model, and the sandbox has no end for its loops."""
+_REMEMBERED = 10_000  # maximum number of prompts whose texts are known
 _MARK = "\ue000"  # private use: inserted into control tokens that are meant as text
 _SPELLED = "\ue000\ue001"  # inserted into tokens of calls that are meant as text
 _TAG = "<tool_call>"
@@ -75,6 +76,8 @@ class Chat:
             from transformers import AutoTokenizer
 
         self.folder = folder
+        self.end_ids: frozenset[int] = frozenset()  # ids of the tokens that end an answer
+        self._texts: dict[int, int] = {}  # digests of the newest prompts' texts, by those of their tokens
         self._memory = short_memory_of(folder)
         self._template_errors = (TemplateError, TypeError)
         self._tokenizer = AutoTokenizer.from_pretrained(folder, **OWN_CODE)
@@ -100,7 +103,7 @@ class Chat:
         first: int | list[int] = next((found for found in configured if found is not None), [])
         ends = {self._tokenizer.eos_token_id, *(first if isinstance(first, list) else [first])} - {None}
         self._end = self._template_end(min(ends, default=None))
-        self.end_ids: frozenset[int] = frozenset({self._end, *ends})  # ids of the tokens that end an answer
+        self.end_ids = frozenset({self._end, *ends})
 
     # -- to the model --------------------------------------------------------------------------------------------------
 
@@ -115,18 +118,32 @@ class Chat:
             return self._tokens(self._rendered(remembered(messages, self._memory), ()))
         text = self._rendered(messages, actions)
         answered = max((i for i, message in enumerate(messages) if message.role == "assistant"), default=0)
+        ids: tuple[int, ...] = ()
         if before is not None and before.prompt_ids and answered:
-            said = self._rendered(messages[:answered], actions) + self._marked(before.text)
-            if text.startswith(said):
+            shown = self._rendered(messages[:answered], actions)
+            said = shown + self._marked(before.text)
+            if text.startswith(said) and self._says_now(before.prompt_ids, shown):
                 ended = bool(before.token_ids) and before.token_ids[-1] in self.end_ids
                 kept = before.token_ids[:-1] if ended else before.token_ids  # the template adds the end token itself
-                return (*before.prompt_ids, *kept, *self._tokens(text[len(said) :]))
-        return self._tokens(text)
+                ids = (*before.prompt_ids, *kept, *self._tokens(text[len(said) :]))
+        ids = ids or self._tokens(text)
+        self._texts[hash(ids)] = hash(text)
+        if len(self._texts) > _REMEMBERED:
+            del self._texts[next(iter(self._texts))]
+        return ids
+
+    def _says_now(self, ids: Sequence[int], text: str) -> bool:
+        """Whether an earlier prompt has this text. Tools may have come or gone since, or what was recalled."""
+        if (known := self._texts.get(hash(tuple(ids)))) is not None:
+            return known == hash(text)
+        decode = self._tokenizer.backend_tokenizer.decode  # another process made it
+        one, other = (decode(list(some), skip_special_tokens=False) for some in (ids, self._tokens(text)))
+        return bool(one == other)
 
     def prompt_of(self, request: Request) -> tuple[int, ...]:
         if request.plain:
             ids = list(self._tokenizer(request.messages[-1].content)["input_ids"])
-            return tuple(ids[:-1] if ids[-1] in self.end_ids else ids)  # some tokenizers end every text
+            return tuple(ids[:-1] if ids and ids[-1] in self.end_ids else ids)  # some tokenizers end every text
         return self.prompt(request.messages, request.actions, request.before)
 
     def answer(self, text: str) -> tuple[int, ...]:
@@ -170,7 +187,11 @@ class Chat:
         try:
             return self._filled(self._marked(told), self._marked(tools), answering)
         except self._template_errors as error:
-            wrong = f"the chat template {self._template or f'of {self.folder}'} can't be rendered: {error}"
+            whose = self._template or f"of {self.folder}"
+            if self.end_ids:  # it has taken others
+                wrong = f"the chat template {whose} refuses this conversation: {error}"
+                raise RequestRefusedError(wrong, fix="let user and assistant take turns, a user first") from error
+            wrong = f"the chat template {whose} can't be rendered: {error}"
             raise SettingsError(wrong, fix=f"fix {self._template or 'chat_template.jinja there'}") from error
 
     def _filled(self, told: list[dict[str, Any]], tools: list[dict[str, Any]], answering: bool) -> str:
@@ -319,7 +340,7 @@ def template_text(name: str, tokenizer: Any) -> str:
         return (f"{{{{ {json.dumps(tokenizer.bos_token)} }}}}" if begins else "") + _BUILT_IN[name]
     path = Path(name).expanduser()
     try:
-        return path.read_text("utf-8")
+        return path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         wrong = f"the chat template {name} can't be read: {getattr(error, 'strerror', None) or error}"
         raise SettingsError(wrong, fix=f"name a Jinja file, or {' or '.join(_BUILT_IN)}") from None

@@ -30,6 +30,7 @@ from agentfw.errors import SettingsError, StorageError, UsageError, disk_fix
 
 OWN_CODE: Mapping[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 """What every `from_pretrained` of transformers is given: else it asks, and `y` runs the code in the folder."""
+TWICE = "consolidated*"  # the same weights in Mistral's own form, which transformers leaves alone
 _SAMPLE = 1 << 20
 
 
@@ -145,7 +146,8 @@ def check_adapter(adapter: Path, model: Path) -> None:
 
 
 def count_weights(model: Path) -> int:
-    return sum(prod(shape) for path in model.glob("*.safetensors") for shape in _shapes(path).values())
+    files = [path for path in model.glob("*.safetensors") if not path.match(TWICE)]
+    return sum(prod(shape) for path in files for shape in _shapes(path).values())
 
 
 def _shapes(path: Path) -> dict[str, list[int]]:

@@ -26,7 +26,7 @@ import click
 from agentfw.boundary.gate import needing
 from agentfw.errors import RunFolderError, UsageError
 from agentfw.printing.out import Out, counted
-from agentfw.runs import RunFolder, find_training, make_folder, newest_version
+from agentfw.runs import RunFolder, find_training, newest_version
 
 from ..command_options import json_option, runs_option, show
 from .base import choose_device, torch_type
@@ -194,14 +194,17 @@ def export_rows(run: RunFolder, target: Path, library: Library) -> int:
     with needing("Parquet files", "parquet"):
         from pyarrow import Table, parquet
     require_new(target)
-    make_folder(target)
-    count = 0
-    for update in range(1, run.done + 1):
-        if rows := list(rows_of(run, update, library)):
-            parquet.write_table(Table.from_pylist(rows), target / f"{update:05d}.parquet")
-            count += len(rows)
-    if not count:
-        raise UsageError(
-            f"{run.id} has no turn with tokens and an advantage", fix="name a training that learned from exact tokens"
-        )
-    return count
+    counts: list[int] = []
+
+    def write(unfinished: Path) -> None:
+        unfinished.chmod(0o700)  # it has what people said
+        for update in range(1, run.done + 1):
+            if rows := list(rows_of(run, update, library)):
+                parquet.write_table(Table.from_pylist(rows), unfinished / f"{update:05d}.parquet")
+                counts.append(len(rows))
+        if not counts:
+            wrong = f"{run.id} has no turn with tokens and an advantage"
+            raise UsageError(wrong, fix="name a training that learned from exact tokens")
+
+    write_folder(target, write)
+    return sum(counts)

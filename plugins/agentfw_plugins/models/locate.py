@@ -33,7 +33,7 @@ from agentfw.errors import AgentfwError, DuplicateComponentError, SettingsError,
 
 from .base import load_base, require_room
 from .chat import no_template
-from .checkpoint import OWN_CODE, ends_of, fingerprint, write_folder
+from .checkpoint import OWN_CODE, TWICE, ends_of, fingerprint, write_folder
 
 _REQUIRED = ("config.json", "tokenizer.json")
 
@@ -116,6 +116,7 @@ def write_unquantized(model: Any, tensors: Mapping[str, Any], target: Path) -> N
 
     config = model.config.to_dict()
     config.pop("quantization_config", None)
+    config["dtype"] = str(model.dtype).removeprefix("torch.")  # it may have been moved to another since it was loaded
     # `save_pretrained` of a model would add its class. Without it, vLLM takes some models for embedding models.
     config["architectures"] = config.get("architectures") or [type(model).__name__]
     type(model.config)(**config).save_pretrained(target)
@@ -215,7 +216,7 @@ def hub_folder(model: str, *, download: bool = True) -> Path:
         from huggingface_hub.errors import LocalEntryNotFoundError
         from huggingface_hub.utils import disable_progress_bars, filter_repo_objects  # type: ignore[attr-defined]
     files = ["*.json", "*.txt", "*.model", "*.jinja", "*.safetensors"]
-    chosen: dict[str, Any] = {"allow_patterns": files, "ignore_patterns": ["*/*"]}  # folders have other formats
+    chosen: dict[str, Any] = {"allow_patterns": files, "ignore_patterns": ["*/*", TWICE]}  # folders have other formats
     try:
         folder = Path(snapshot_download(model, local_files_only=True, **chosen))
         names = [path.name for path in folder.glob("*.safetensors")]

@@ -165,6 +165,8 @@ class NumpyLlama:
         from safetensors.numpy import load_file
 
         config = json.loads((folder / "config.json").read_text("utf-8"))
+        turned = config.get("rope_parameters") or config.get("rope_scaling") or {}
+        config["turning"] = turned.get("rope_type", turned.get("type", "default"))
         wrong = [
             words
             for key, fine, words in (
@@ -173,6 +175,7 @@ class NumpyLlama:
                 ("attention_bias", False, "its attention has biases"),
                 ("mlp_bias", False, "its feed-forward part has biases"),
                 ("hidden_act", "silu", f"its activation is {config.get('hidden_act')}"),
+                ("turning", "default", f"its positions are scaled ({config['turning']})"),
             )
             if config.get(key, fine) != fine
         ]
@@ -293,8 +296,11 @@ def _add(adapter: Path, weights: dict[str, Floats]) -> None:
     from safetensors.numpy import load_file
 
     about = json.loads((adapter / "adapter_config.json").read_text("utf-8"))
-    if about.get("use_dora") or about.get("bias", "none") != "none":
-        raise SettingsError(f"{adapter} is not a plain LoRA adapter", fix="train it without DoRA and without biases")
+    others = [name for name in ("use_dora", "rank_pattern", "alpha_pattern", "modules_to_save") if about.get(name)]
+    if others or about.get("bias", "none") != "none":
+        raise SettingsError(
+            f"{adapter} is not a plain LoRA adapter", fix=f"train it without {', '.join(others) or 'biases'}"
+        )
     scale = np.float32(about["lora_alpha"] / (about["r"] ** 0.5 if about.get("use_rslora") else about["r"]))
     found = load_file(adapter / "adapter_model.safetensors")
     for name, first in found.items():

@@ -66,6 +66,9 @@ def test_a_run_that_was_copied_elsewhere_is_equal_when_played_again(agentfw: Age
     Path("notes.py").write_text(TOOL, "utf-8")
     assert agentfw(*words).code == 0
     Path("notes.py").unlink()
+    if words is TRAIN:  # twice it was given more updates
+        for number in "34":
+            assert agentfw("runs", "resume", "last", "--set", f"updates={number}").code == 0
     copy = Path("elsewhere").resolve() / only_run().name
     copy.parent.mkdir()
     shutil.move(only_run(), copy)

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy
 import pytest
@@ -89,7 +89,29 @@ def test_two_processes_learn_what_one_learns_and_a_killed_one_costs_only_time(
     second = updated(learner, replace(make_batch(*episodes(1), loss=CLIPPED, tasks=4), tell=kill))
 
     assert "learner worker 1 was killed by signal 9" in caplog.text
-    assert_alike([*first, second], learned(in_pieces(minibatches=2), make_batch))
+    alone = in_pieces(minibatches=2)
+    assert_alike([*first, second], learned(alone, make_batch))
+    os.kill(cast(Any, learner._group._workers[0])._process.pid, signal.SIGKILL)  # between an update and its proof
+    assert learner.logprobs((20, 21), (22,)) == pytest.approx(alone.logprobs((20, 21), (22,)), abs=1e-3)
+
+
+@pytest.mark.nightly
+def test_a_process_that_hangs_costs_only_time(
+    in_pieces: Make, make_batch: MakeBatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    learner = in_pieces(workers=2, worker_patience=20)
+    learner.open(Path())
+    assert learner._group is not None
+    victim: Any = learner._group._workers[0]
+
+    def halt(done: int, of: int, memory: float) -> None:
+        if victim.alive:
+            os.kill(victim._process.pid, signal.SIGSTOP)
+
+    update = updated(learner, replace(make_batch(*episodes(0), loss=CLIPPED, tasks=4), tell=halt))
+
+    assert "hasn't answered within 20 s" in caplog.text
+    assert_alike([update], learned(in_pieces(), make_batch, updates=1))
 
 
 @pytest.mark.nightly

@@ -60,14 +60,17 @@ def test_what_was_better_than_expected_becomes_likelier(learner_of: Make, make_b
 
 @pytest.mark.parametrize("form", [{}, {"layers": (1,), "rank_stabilised": True, "dora": True}])
 def test_an_adapter_is_one_that_peft_loads(
-    learner_of: Make, make_batch: MakeBatch, small_model: Path, form: dict[str, Any]
+    learner_of: Make, make_batch: MakeBatch, small_model: Path, tmp_path: Path, form: dict[str, Any]
 ) -> None:
     from peft import PeftModel
     from safetensors import safe_open
     from transformers import AutoModelForCausalLM
 
-    learner = learner_of(**form)
+    (named := tmp_path / "named").symlink_to(small_model)
+    learner = learner_of(model=str(named), **form)
     update = updated(learner, make_batch(*PAIR))
+    config = json.loads((update.adapter / "adapter_config.json").read_text("utf-8"))
+    assert config["base_model_name_or_path"] == str(named), "wherever that is: another machine makes the same version"
     with safe_open(update.adapter / "adapter_model.safetensors", "pt") as file:
         layers = {int(name.split(".layers.")[1].split(".")[0]) for name in file.keys()}  # noqa: SIM118
     assert layers == set(form.get("layers", (0, 1)))
@@ -258,7 +261,9 @@ def test_weights_decay_and_a_gradient_is_clipped_after_it_was_measured(learner_o
     assert max(float(after[name].abs().max()) for name in after if "lora_B" in name) < 1e-4
 
 
-def test_whoever_goes_back_to_an_earlier_version_goes_on_from_there(learner_of: Make, make_batch: MakeBatch) -> None:
+def test_whoever_goes_back_to_an_earlier_version_goes_on_from_there(
+    learner_of: Make, make_batch: MakeBatch, tmp_path: Path
+) -> None:
     learner = learner_of(name="tea")
     made, states = [], [learner.state()]
     for _ in range(2):
@@ -271,6 +276,12 @@ def test_whoever_goes_back_to_an_earlier_version_goes_on_from_there(learner_of: 
 
         assert again.version == made[place].version == f"tea@{place + 1}"
         assert files(again.adapter.parent) == files(made[place].adapter.parent)
+    other = learner_of(adapter=str(made[0].adapter))
+    updated(other, make_batch(*PAIR))
+    other.start(tmp_path / "start")
+    places = tmp_path / "start" / "adapter", made[0].adapter
+    begun, given = (load_file(place / "adapter_model.safetensors") for place in places)
+    assert all(torch.equal(begun[name], given[name]) for name in given), "also after an update"
 
 
 def test_nothing_is_overwritten(learner_of: Make, make_batch: MakeBatch) -> None:
@@ -338,6 +349,8 @@ def test_a_demonstration_is_prompted_with_the_actions_of_its_seat_and_exact_toke
 
     assert ["serve" in learner._chat.text(each.prompt) for each in found if each is not None] == [True, False, False]
     assert found[2] == ((1, 2), (3, 4))
+    own.messages[1] = Message("user", "tea " * 2048)
+    assert learner.tokens(own, own.turns[0]) is None, "more than the model reads"
 
 
 def test_calls_without_a_text_are_written_as_models_write_them(learner: SftLearner) -> None:
@@ -348,6 +361,9 @@ def test_calls_without_a_text_are_written_as_models_write_them(learner: SftLearn
     assert found is not None
     text = learner._chat.text(found.sampled)
     assert text == '<tool_call>{"name": "serve", "arguments": {"drink": "<\\/tool_call>tea"}}</tool_call>'
+    both = [demonstration(text=said, calls=episode.turns[0].calls) for said in ("Here you are.", text)]
+    told = [learner.tokens(each, each.turns[0]) for each in both]
+    assert [learner._chat.text(each.sampled) for each in told if each is not None] == [f"Here you are.\n{text}", text]
 
 
 @pytest.mark.parametrize("finish", ["length", "interrupted"])

@@ -83,12 +83,13 @@ def test_what_changes_the_computation_is_refused_by_name(
 
 
 def test_where_an_adapter_comes_from_is_no_reason_to_refuse_it_but_without_a_config_nobody_knows_its_scale(
-    small_model: Path, adapter: Path
+    small_model: Path, adapter: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("HOME", str(adapter.parent))
     origin = {"base_model_name_or_path": "elsewhere", "peft_version": "0.1", "lora_dropout": 0.1}
     change(adapter, **origin, init_lora_weights="gaussian", target_modules=".*_proj", invented_tomorrow=None)
 
-    assert begin(small_model, adapter).logprobs(PROMPT, ANSWER)
+    assert begin(small_model, Path("~") / adapter.name).logprobs(PROMPT, ANSWER)
     (adapter / "adapter_config.json").unlink()
     with pytest.raises(UsageError, match=r"no adapter_config\.json"):
         begin(small_model, adapter)
@@ -119,6 +120,9 @@ def test_layers_that_are_not_there_are_refused_with_those_that_are(small_model: 
 
     assert "c_attn" in str(caught.value)
     assert "q_proj" in caught.value.fix
+    for lacking, given in (("k_prj", {"modules": ("q_proj", "k_prj")}), ("layer 2", {"layers": (1, 2)})):
+        with pytest.raises(SettingsError, match=f"has no {lacking}"):  # also beside some that are there
+            LoraLearner(LoraSettings(model=str(small_model), **given)).open(Path())
 
 
 def test_a_model_with_layers_of_another_kind_is_not_packed_as_a_tree(

@@ -15,7 +15,7 @@ from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 
 from agentfw.episode import Call, Message
-from agentfw.errors import SettingsError
+from agentfw.errors import RequestRefusedError, SettingsError
 from agentfw.policy import Generation
 from agentfw.request import Action, Request, Sampling
 from agentfw.turns.turn_builder import TurnBuilder
@@ -126,7 +126,7 @@ def test_actions_calls_and_their_results_go_through_the_template(chat: Chat) -> 
 
 def test_an_answer_ends_where_a_template_of_lines_ends_it(base_model: Path, tmp_path: Path) -> None:
     file = tmp_path / "lines.jinja"
-    file.write_text("{% for message in messages %}{{ message.content }}{{ '\\n' }}{% endfor %}")
+    file.write_text("\ufeff{% for message in messages %}{{ message.content }}{{ '\\n' }}{% endfor %}", "utf-8")
     chat = Chat(base_model, str(file))
     ask = [Message("user", "1+2")]
 
@@ -179,6 +179,11 @@ def test_the_next_prompt_begins_with_the_tokens_that_were_sampled(chat: Chat) ->
     assert shown(chat, exact) == shown(chat, fresh)
     assert exact != fresh
     assert exact == chat.prompt(messages, [SERVE], generated(chat, first, sampled[:-1])), "cut off before its end"
+    assert exact == Chat(chat.folder).prompt(messages, [SERVE], said), "also in another process"
+    other, fewer = [replace(SERVE, name="greet")], messages[1:]
+    for reader in (chat, Chat(chat.folder)):
+        assert reader.prompt(messages, other, said) == chat.prompt(messages, other), "tools that came later are shown"
+        assert reader.prompt(fewer, [SERVE], said) == chat.prompt(fewer, [SERVE]), "what is forgotten isn't"
 
 
 def test_a_template_that_alters_earlier_answers_is_obeyed(make_model: Callable[..., Path], tmp_path: Path) -> None:
@@ -194,6 +199,10 @@ def test_a_template_that_alters_earlier_answers_is_obeyed(make_model: Callable[.
 
     assert chat.prompt(messages, before=said) == chat.prompt(messages)
     assert "green tea" not in shown(chat, chat.prompt(messages, before=said)).partition("<|assistant|>")[2]
+    begins = "{% if messages[0].role != 'user' %}{{ raise_exception('users begin') }}{% endif %}"
+    strict = Chat(make_model(tmp_path / "strict", template=begins + forgetful))
+    with pytest.raises(RequestRefusedError, match="refuses this conversation: users begin"):  # others are answered
+        strict.prompt(messages[1:])
 
 
 def test_control_tokens_in_a_message_are_text(chat: Chat) -> None:

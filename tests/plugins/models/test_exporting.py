@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from transformers_asking import own_logprobs
 
 from agentfw.episode import Episode, Task, Turn
 from agentfw.errors import UsageError
+from agentfw.runs import RunFolder
 from agentfw_cli.main import main
 from agentfw_plugins.models.export_command import sequences_of
 
@@ -122,6 +124,11 @@ def test_an_adapter_is_exported_as_plain_peft_reads_it(
     assert furthest(tmp_path / "plain", run) < 1e-4
     assert export(str(run.path), str(target)) == 2, "nothing is overwritten"
     assert "already exists and is not overwritten" in capsys.readouterr().err
+    half = RunFolder.open(Path(shutil.copytree(run.path, tmp_path / run.id)))
+    settings = half.about["settings"]
+    half.rewrite({**half.about, "settings": {**settings, "learner": {**settings["learner"], "precision": "bf16"}}})
+    assert export(str(half.path), str(tmp_path / "half"), "--merge") == 0
+    assert json.loads((tmp_path / "half" / "config.json").read_text())["dtype"] == "bfloat16", "as its weights are"
 
 
 def test_what_has_nothing_to_export_is_told(trainings: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -175,3 +182,7 @@ def test_rows_for_other_libraries_have_the_exact_tokens_and_what_they_were_worth
             last = max(place for place, on in enumerate(one.mask) if on)
             rewards = [row["reward"] * (place == last) for place in range(len(one.mask))]
             assert row.get("token_level_rewards", rewards) == rewards
+    damaged = Path(shutil.copytree(run.path, tmp_path / "damaged" / run.id))
+    (damaged / "rollouts" / "00001" / "advantages.json").write_text("{")
+    assert export(str(damaged), str(tmp_path / "rows"), "--to", "trl") == 2
+    assert not (tmp_path / "rows").exists(), "all rows or none"

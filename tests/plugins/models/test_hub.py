@@ -33,7 +33,8 @@ def hub(small_model: Path) -> Iterator[str]:
     pytest.importorskip("huggingface_hub")
     files = {path.name: path.read_bytes() for path in small_model.iterdir() if path.is_file()}
     files[PARTS[0]] = files.pop("model.safetensors")
-    files |= {PARTS[1]: b"the rest", "pytorch_model.bin": b"another format"}
+    files |= dict.fromkeys(("pytorch_model.bin", "consolidated.safetensors"), b"another format")
+    files[PARTS[1]] = b"the rest"
 
     class Hub(Handler):
         def do_HEAD(self) -> None:
@@ -94,7 +95,8 @@ def test_a_model_is_downloaded_with_a_word_and_then_needs_no_network(
     folder = Path(first.stdout.strip())
     assert (folder / PARTS[0]).read_bytes() == (small_model / "model.safetensors").read_bytes()
     assert (folder / PARTS[1]).read_bytes() == b"the rest"
-    assert not (folder / "pytorch_model.bin").exists()
+    assert sorted(path.name for path in folder.glob("*model*")) == sorted(PARTS)
+    assert not (folder / "consolidated.safetensors").exists()
 
 
 @pytest.mark.parametrize(

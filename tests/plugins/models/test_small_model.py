@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -163,12 +164,21 @@ def test_an_adapter_counts_as_peft_counts_it(folder: Path, tmp_path: Path, stabi
     assert found == pytest.approx(reference(folder, IDS, tmp_path)[19:], abs=1e-4)
     assert np.abs(found - reference(folder, IDS)[19:]).max() > 0.01
     path = tmp_path / "adapter_config.json"
-    path.write_text(path.read_text().replace('"use_dora": false', '"use_dora": true'))
-    with pytest.raises(SettingsError, match="is not a plain LoRA adapter"):
-        NumpyLlama.load(folder, tmp_path)
+    plain = path.read_text()
+    for name, value in (("use_dora", "true"), ("rank_pattern", '{"q_proj": 2}'), ("modules_to_save", '["lm_head"]')):
+        path.write_text(re.sub(rf'"{name}": [^,]+', f'"{name}": {value}', plain))
+        with pytest.raises(SettingsError, match="is not a plain LoRA adapter") as caught:
+            NumpyLlama.load(folder, tmp_path)
+        assert name in caught.value.fix
 
 
-@pytest.mark.parametrize("changes", [{"tie_word_embeddings": False}, {"attention_bias": True}, {"hidden_act": "gelu"}])
+LINEAR = {"rope_type": "linear", "factor": 2.0, "rope_theta": 10000.0}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"tie_word_embeddings": False}, {"attention_bias": True}, {"hidden_act": "gelu"}, {"rope_parameters": LINEAR}],
+)
 def test_a_model_that_it_would_compute_wrongly_is_refused(changes: dict[str, object], tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="can't compute"):
         NumpyLlama.load(make(tmp_path, **changes))

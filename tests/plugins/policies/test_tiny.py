@@ -129,6 +129,12 @@ def test_a_draw_is_of_its_run_its_sample_and_its_prompt_and_its_limits_are_those
     assert [drawing(max_tokens=most).limit for most in (5, 30, 90)] == [5, 30, 48]
     with pytest.raises(AgentfwError, match="has 50 tokens, and the model tea reads at most 50"):
         drawing(range(50))
+    with pytest.raises(AgentfwError, match="task 00000-0: the prompt has no token"):
+        drawing([])
+    ask = Request([Message("user", "What is 2 + 3?")], sampling=Sampling(0.0, max_tokens=3))
+    cold = answers([ask, replace(ask, sampling=Sampling(1e-320, max_tokens=3))], model="tiny-sums")
+    assert cold[0].token_ids == cold[1].token_ids
+    assert cold[1].logprobs == (0.0, 0.0, 0.0), "nothing is left to chance"
 
 
 @pytest.mark.parametrize(("temperature", "top_p"), [(0.4, 1.0), (2.0, 0.9)])

@@ -8,7 +8,7 @@ import json
 import random
 import shutil
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from transformers_asking import WORDS, in_turn, make, own_logprobs, request, together, using
 
+from agentfw.engine import LocalEngine, Plan
 from agentfw.episode import Message, Task, Usage
 from agentfw.errors import AgentfwError, RequestRefusedError, SettingsError
 from agentfw.policy import Generation, Request, Sampling
@@ -28,7 +29,7 @@ pytest.importorskip("peft")
 from agentfw_plugins.models import Chat, load_base, locate  # noqa: E402
 from agentfw_plugins.policies.local.sampling import Telling  # noqa: E402
 from agentfw_plugins.policies.local.transformers_engine import Engine  # noqa: E402
-from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy  # noqa: E402
+from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy, TransformersSettings  # noqa: E402
 
 Make = Callable[..., Path]
 
@@ -164,6 +165,8 @@ def test_a_prompt_that_is_too_long_is_told_with_its_task(small_model: Path, tmp_
     async def use(policy: TransformersPolicy) -> Generation:
         with pytest.raises(AgentfwError, match=r"task 00002-1: the prompt has \d+ tokens.*reads at most 40"):
             await policy.generate(request(5))
+        with pytest.raises(AgentfwError, match="the prompt has no token"):
+            await policy.generate(Request([Message("user", "<|end|>")], plain=True))
         return await policy.generate(Request([Message("user", "tea")], sampling=Sampling(max_tokens=100, seed=1)))
 
     answer = using(make(small_model, context=40), use)
@@ -224,15 +227,31 @@ def test_an_answer_ends_with_the_text_that_was_asked_to_end_it(small_model: Path
 
 
 def test_a_character_of_several_tokens_is_told_when_it_is_complete() -> None:
-    chat, told = Chat(locate("tiny")), list[str]()
+    class Counted(Chat):
+        def text(self, ids: Sequence[int]) -> str:
+            read.append(len(ids))
+            return super().text(ids)
+
+    chat, told, read = Counted(locate("tiny")), list[str](), list[int]()
     telling = Telling(chat, told.append)
-    ids = chat.answer("Tea \u2615 \U0001f9cb!")
+    ids = chat.answer("Tea \u2615 \U0001f9cb!" * 9)
 
     for token in ids:
         telling.hear([token])
 
-    assert "".join(told) == "Tea \u2615 \U0001f9cb!"
+    assert "".join(told) == "Tea \u2615 \U0001f9cb!" * 9
     assert len(told) < len(ids) - 3
+    assert max(read) < 12, "what was told isn't read again"
+
+
+def test_it_plays_on_the_card_that_is_planned_for_it_unless_it_names_one(small_model: Path) -> None:
+    class Planned(LocalEngine):
+        plan = Plan(plays="cuda:1")
+
+    settings = TransformersSettings(model=str(small_model))
+    with pytest.raises(SettingsError, match="device is cuda:1, but torch finds no GPU"):
+        TransformersPolicy(settings, engine=Planned())
+    TransformersPolicy(settings.model_copy(update={"device": "cpu"}), engine=Planned())
 
 
 @pytest.mark.parametrize(("settings", "said"), [({}, True), ({"model": "tiny"}, False)])

@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 from transformers_asking import make, request, together, using
 
-from agentfw.errors import SettingsError
+from agentfw.errors import AgentfwError, SettingsError
 from agentfw.policy import Generation
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("peft")
+
+from safetensors.torch import load_file, save_file  # noqa: E402
 
 from agentfw_plugins.models import load_base  # noqa: E402
 from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy  # noqa: E402
@@ -30,13 +32,21 @@ def test_adapters_beside_each_other_answer_as_if_alone_and_have_one_base(
 ) -> None:
     adapters = [make_adapter(small_model, tmp_path / f"adapter{n}", seed=n) for n in (1, 2)]
     asked = [request(n, max_tokens=10, temperature=1.0) for n in range(4)]
+    broken = Path(shutil.copytree(adapters[0], tmp_path / "broken"))
+    tensors = load_file(broken / "adapter_model.safetensors")
+    save_file({name: tensor * float("nan") for name, tensor in tensors.items()}, broken / "adapter_model.safetensors")
 
     async def alone(policy: TransformersPolicy, adapter: Path) -> list[Generation]:
         return await together(await policy.beside(adapter, "alone"), asked)
 
     async def mixed(policy: TransformersPolicy) -> tuple[list[list[Generation]], int]:
         others = [await policy.beside(adapter, f"v{n}+ana") for n, adapter in enumerate(adapters, 1)]
+        faulty = await policy.beside(broken, "faulty")
+        fails = asyncio.create_task(faulty.generate(asked[0]))
         found = await asyncio.gather(*(together(one, asked) for one in (policy, *others)))
+        with pytest.raises(AgentfwError, match="the model's logits are NaN"):  # and nobody else's answer fails with it
+            await fails
+        await faulty.close()
         weights = {
             one.data_ptr(): one.nbytes
             for each in (policy, *others)

@@ -77,8 +77,9 @@ def compare_records(one: RunFolder, other: RunFolder) -> Comparison:
         if name not in theirs:
             return Comparison(compared, f"{name} isn't there", None)
         if record != theirs[name]:
-            where = next((path for path, mine, its in _leaves(record, theirs[name]) if mine != its), "")
-            pairs = [(mine, its) for _, mine, its in _leaves(record, theirs[name])]
+            leaves = [*_leaves(record, theirs[name])]
+            where = next((path for path, mine, its in leaves if mine is not its and mine != its), "")
+            pairs = [(mine, its) for _, mine, its in leaves]
             figures = [pair for pair in pairs if {*map(type, pair)} <= {int, float}]
             near = [pair for pair in figures if math.isclose(*pair, rel_tol=1e-5, abs_tol=1e-8)]
             share = len(near) / len(figures) if figures and one.planned_updates else None
@@ -88,7 +89,7 @@ def compare_records(one: RunFolder, other: RunFolder) -> Comparison:
 
 def _leaves(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
     if isinstance(one, dict) and isinstance(other, dict):
-        for key in one.keys() | other.keys():
+        for key in {**one, **other}:
             yield from _leaves(one.get(key), other.get(key), f"{path}.{key}".removeprefix("."))
     elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         for number, (mine, its) in enumerate(zip(one, other, strict=True)):
@@ -109,6 +110,12 @@ def play_again(folder: RunFolder, host: Host, root: Path, secrets: Mapping[str, 
         require_trusted_folder(folder.path / "package")
     values = apply_assignments(values, secrets)
     return Run.create(parse_spec(values, f"{folder.path}/run.json"), host, root)
+
+
+def added_updates(folder: RunFolder) -> list[int]:
+    """The updates that a training was given after its first plan, step by step: each step ended with an evaluation."""
+    numbers = {int(path.name) for path in folder.path.glob("evaluations/*")} | {folder.planned_updates}
+    return sorted(number for number in numbers if number and number > folder.updates_at_first)
 
 
 def _with_copies(value: Any, folder: RunFolder) -> Any:

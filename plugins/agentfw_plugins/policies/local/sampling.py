@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 _ELEMENTS = {"cpu": 1 << 20, "cuda": 1 << 26}
 """Maximum number of logits to draw from at once. On a CPU few, so that their copies stay in its caches."""
 _STRETCH = 512
+_COLDEST = 1e-30  # no lower temperature but 0 itself: logits that are divided by it would be infinite
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,9 @@ class Drawing:
         temperature: float = 1.0,
     ) -> Self:
         """As the request wants it, or else by the settings. Raises if the model can't read the prompt."""
+        if not prompt:
+            wrong = f"task {request.task.id}: the prompt has no token that the model {model} could go on from"
+            raise AgentfwError(wrong, fix="ask with a text that isn't empty")
         if (room := context - len(prompt)) < 1:
             raise AgentfwError(
                 f"task {request.task.id}: the prompt has {len(prompt)} tokens, and the model {model} reads at most "
@@ -79,11 +83,12 @@ class Drawing:
             )
         sampling = request.sampling
         root = request.task.seed if sampling.seed is None else sampling.seed
+        heat = temperature if sampling.temperature is None else sampling.temperature
         shown = hashlib.sha256(array("q", prompt).tobytes()).hexdigest()
         return cls(
             prompt,
             min(sampling.max_tokens or limit, room),
-            temperature if sampling.temperature is None else sampling.temperature,
+            heat and max(heat, _COLDEST),
             1.0 if sampling.top_p is None else sampling.top_p,
             Seeds(root).integer("answer", request.task.id, shown),
         )
@@ -236,15 +241,18 @@ class Telling:
 
     def __init__(self, chat: Chat, tell: Callable[[str], object], stop: Sequence[str] = ()) -> None:
         self._chat, self._tell, self._stop = chat, tell, [word for word in stop if word]
-        self._ids, self._told = list[int](), ""
+        self._ids, self._known, self._told = list[int](), 0, ""
 
     def hear(self, ids: Sequence[int]) -> bool:
         """Take the next tokens. Returns whether the text has one of the texts at which it stops."""
         self._ids += ids
-        text = self._chat.text(self._ids)
+        text = self._told + self._chat.text(self._ids)[len(self._chat.text(self._ids[: self._known])) :]
         # A character that is not complete yet is told with the token that completes it.
         if not text.endswith("\ufffd"):
             self.end(text)
+            # The next ones are read behind these alone: some add a space only then.
+            self._ids = self._ids[self._known :]
+            self._known = len(self._ids)
         return any(word in text for word in self._stop)
 
     def end(self, text: str) -> None:

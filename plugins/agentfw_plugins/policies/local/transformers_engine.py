@@ -202,10 +202,13 @@ class Engine:
     def _fail(self, error: Exception) -> None:
         """After an error in a pass, fail all requests and start afresh for later ones."""
         for row, job in self._busy():
-            if job.future.set_running_or_notify_cancel():
-                job.future.set_exception(self._explained(error))
-            row.job = None
+            self._refuse(row, job, self._explained(error))
         self.forget()
+
+    def _refuse(self, row: _Row, job: Job, error: Exception) -> None:
+        if job.future.set_running_or_notify_cancel():
+            job.future.set_exception(error)
+        self._leave(row)
 
     def _explained(self, error: Exception) -> Exception:
         import torch
@@ -370,9 +373,7 @@ class Engine:
                         job.constraint.take(job.token_ids[-1])
                     allowed = job.constraint.allowed(logits.shape[-1]).to(logits.device)
                 except AgentfwError as error:  # of this answer alone
-                    if job.future.set_running_or_notify_cancel():
-                        job.future.set_exception(error)
-                    self._leave(row)
+                    self._refuse(row, job, error)
                     continue
                 logits[place].masked_fill_(~allowed, float("-inf"))
             places.append(place)
@@ -391,7 +392,9 @@ class Engine:
         for (row, job), token, logprob in zip(busy, token_ids, logprobs, strict=True):
             if logprob != logprob:  # NaN
                 wrong = "the model's logits are NaN: its weights are broken"
-                raise AgentfwError(wrong, fix="go back to an earlier checkpoint, and train with a lower learning rate")
+                fix = "go back to an earlier checkpoint, and train with a lower learning rate"
+                self._refuse(row, job, AgentfwError(wrong, fix=fix))  # others may have another adapter
+                continue
             job.token_ids.append(token)
             job.logprobs.append(logprob)
             ended = job.heard is not None and job.heard(token)

@@ -21,6 +21,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from agentfw import Generation, Host, Policy, Request, Settings
+from agentfw.engine import Engine as RunEngine
 from agentfw.errors import SettingsError
 from agentfw.settings import OPERATIONAL, SHARED, VERSION
 
@@ -53,7 +54,7 @@ class TransformersSettings(Settings):
         description="fp32, bf16, or nf4 (4-bit weights). `auto` is fp32 on a CPU and bf16 on a GPU. "
         "Use the same as the learner.",
     )
-    device: Device = Field("auto", description="cpu, cuda, cuda:1 and so on, or auto: a GPU if there is one.")
+    device: Device = Field("auto", description="cpu, cuda, cuda:1 and so on, or auto: a GPU that plays.")
     batch: Annotated[int, OPERATIONAL] = Field(
         64,
         ge=1,
@@ -72,7 +73,9 @@ class TransformersPolicy(Policy):
     follows_schemas = True
     continues = True
 
-    def __init__(self, settings: TransformersSettings | None = None, host: Host | None = None) -> None:
+    def __init__(
+        self, settings: TransformersSettings | None = None, host: Host | None = None, engine: RunEngine | None = None
+    ) -> None:
         self.settings = settings or TransformersSettings()
         if host is not None and "model" not in self.settings.model_fields_set:
             host.notes.append(_NO_MODEL)
@@ -81,7 +84,8 @@ class TransformersPolicy(Policy):
         self._chat = Chat(folder, self.settings.template)
         self._context = _context(folder, self.settings.context)
         register_attention()
-        device = choose_device(self.settings.device)
+        planned = "" if engine is None or self.settings.device != "auto" else engine.plan.plays
+        device = choose_device(planned or self.settings.device)
         self._weights = Weights(folder, self.settings.precision, device, ATTENTION)
         start = Start.at(self.settings.adapter, folder) if self.settings.adapter else None
         if has_weights(folder):  # else they may be published before the first answer
