@@ -32,7 +32,7 @@ from ...view.index import Index
 from ..handling import Caller
 from ..reading import PAGE, Reading, listed
 from .session_database import SESSIONS, SharedKeys, UnreachableError
-from .session_finder import IDLE, SESSION_NAME, LiveSessionFinder, answer_of, digests_of, is_unnamed
+from .session_finder import IDLE, LiveSessionFinder, answer_of, digests_of, is_unnamed
 from .session_store import Chosen, SessionJournal, SessionStore, Shared, joined
 
 logger = logging.getLogger(__name__)
@@ -127,7 +127,7 @@ class SharedSessionFinder(LiveSessionFinder):
 
     async def _take(self, held: _Held, caller: Caller, name: str, *, begins: bool) -> Session:
         until, first = time.monotonic() + self.patience, (caller.space + name).partition("~")[0]
-        if not SESSION_NAME.fullmatch(name.partition("~")[0]):  # PostgreSQL takes not every text
+        if "\0" in first:  # which PostgreSQL doesn't take
             self._check_new(name, begins=begins)
         while True:
             found = await self._ask(self.store.take, first)
