@@ -376,6 +376,8 @@ class Answers:
             goes_on = instead if route.asked.answers == 1 else None
             for asked in route.asked.each():
                 each = route._replace(asked=asked)
+                if answers:
+                    self.finder.hold(session)
                 answers.append(AnswerInProgress(self, session, caller, each, goes_on, told, sent))
         finally:
             attending = asyncio.create_task(self._attend(request, session, answers))
@@ -445,7 +447,8 @@ class Answers:
             watch.add_done_callback(hung_up)
             await asyncio.wait([answer.task for answer in answers])
             watch.cancel()
-        await self.finder.release(session)
+        for _ in answers or [None]:
+            await self.finder.release(session)
 
     async def _streamed(
         self,

@@ -187,7 +187,7 @@ class SharedSessionFinder(LiveSessionFinder):
         until, task = lengths(episode), episode.task
         record = session.news(known.lengths).to_record()
         # Nobody else here works on it, so that others may have it at once.
-        gives_back = not (finish or session.in_flight) and held.requests == 1
+        gives_back = not finish and held.requests == 1
         append = partial(self.store.append, user=task.user, finish=finish, answer=answer, first=first)
         try:
             await self._ask(partial(append, gives_back=gives_back), task.index, known.version, record)
@@ -199,6 +199,9 @@ class SharedSessionFinder(LiveSessionFinder):
             held.number = None
         known.version, known.lengths = known.version + 1, until
         return known.version
+
+    def hold(self, session: Session) -> None:
+        self._held[_first(session)].requests += 1
 
     async def release(self, session: Session) -> None:
         first = _first(session)
