@@ -137,6 +137,16 @@ def test_nobodys_conversations_have_each_their_variant_and_the_next_comparison_i
     assert [one.data["began"] for one in gateway.episode().events if one.name == "variant"] == [1.0, 2.0]
 
 
+def test_names_may_be_of_any_alphabet(serve: Serve, tmp_path: Path) -> None:
+    VariantFile(tmp_path / "runs" / "variants.json").write(Comparison([Variant("短", 1.0, prompt="Be brief.")]))
+    settings = ["policy.replies=['yes']", "model.快.replies=['yes']"]
+    gateway = serve(policy="scripted", models=("快=scripted",), assignments=settings)
+
+    told = [gateway.ask("tea", "Which?", model="快", stream=one).headers for one in (False, True)]
+
+    assert {(one["x-agentfw-variant"], one["x-agentfw-model"]) for one in told} == {("短", "快")}
+
+
 def test_who_answers_instead_of_another_has_the_prompt_and_is_not_asked_by_its_name(tmp_path: Path) -> None:
     VariantFile(tmp_path / "runs" / "variants.json").write(Comparison([Variant("terse", 1.0, prompt="Be terse.")]))
     away = ("model.big.base_url=http://127.0.0.1:9/v1", "policy.model=")
