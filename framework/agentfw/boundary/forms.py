@@ -330,7 +330,7 @@ def _generation(found: Generation, passage: Passage) -> Generation:
     for call in found.calls:
         passage.guard.require(isinstance(call.name, str), f"made a call whose name is a {type(call.name).__name__}")
         with passage.guard.calling("its answer"):
-            json.dumps(dict(call.arguments))
+            json.dumps(dict(call.arguments), allow_nan=False)
     if (text := strike(found.text)) != found.text:
         found.text, found.pieces = text, ()
     found.said, found.calls = struck(found.said), struck(found.calls)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import math
 import re
 import socket
 import sqlite3
@@ -20,7 +22,7 @@ from serving_gateways import said, shared_session
 from waiting import until
 
 from agentfw import Message
-from agentfw.errors import SettingsError
+from agentfw.errors import SettingsError, StorageError
 from agentfw_plugins.gateway.handling import Caller
 from agentfw_plugins.gateway.live import Limits, opened
 
@@ -233,6 +235,10 @@ def test_what_is_said_again_or_late_to_the_store_changes_nothing(anywhere: str) 
         store.append(tea.number, 0, {"n": 1}, user="ada", first="tea")
     heard = [store.heard([(tea.number, *versions)]) for versions in ((2, 1), (1, 0), (2, 1), (1, 0))]
 
+    if "://" in anywhere:  # JSON has no such number, and to ask again would not help
+        with pytest.raises(StorageError, match="can't store this"):
+            store.append(tea.number, 1, {"n": math.nan}, user="ada", first="tea")
+        assert not store.database.breaks
     assert store.records(tea.number) == [{"n": 1}]
     assert heard == [[False], [True], [True], [False]], "in order, and never back"
     assert store.heard_of(tea.number) == 2

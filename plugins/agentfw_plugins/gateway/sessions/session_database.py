@@ -21,7 +21,7 @@ from agentfw.errors import SettingsError, StorageError
 with needing("shared sessions", "replicas"):
     import sqlalchemy as sa
     from sqlalchemy.engine import URL, make_url
-    from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
+    from sqlalchemy.exc import ArgumentError, DataError, IntegrityError, SQLAlchemyError
 
 from ..keys import Key, Keys, key_exists, no_such_key
 
@@ -194,8 +194,10 @@ class SessionDatabase:
         except IntegrityError:
             raise
         except SQLAlchemyError as error:
-            self.breaks += 1
             reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+            if isinstance(error, DataError):  # it would be refused again
+                raise StorageError(f"the sessions at {self.where} can't store this: {reason}") from error
+            self.breaks += 1
             words = f"the sessions at {self.where} can't be reached: {reason}"
             raise UnreachableError(words, fix="see to the database, and try again") from error
 
