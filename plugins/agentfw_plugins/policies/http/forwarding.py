@@ -175,7 +175,8 @@ class Forwarder:
             generations = _generations(protocol.read_answer(reply) if request.messages else _counted(reply), names)
         except Malformed as error:
             logger.warning("an answer of %s can't be read: %s", self._endpoint.url, error)
-            raise UpstreamError("the answer of the model's server can't be read", 502) from None
+            words, own = "the answer of the model's server can't be read", received if error.told else b""
+            raise UpstreamError(str(error) if own else words, 502, headers=told, content=own) from None
         generations = _marked(generations, body)
         return Passed(generations, json.dumps(added.out_of(reply)).encode() if any(added) else received, told, status)
 
