@@ -166,8 +166,6 @@ def _rewrite(user: str, folder: Path) -> int:
     """Write the journals of a record again without a person. Returns the number of their sessions."""
     tasks = {Task(**line["task"]) for line in read_journal(folder / "turns.jsonl")}
     own = {task.id: task.query for task in tasks if task.user == user}
-    if not own:
-        return 0
 
     def is_theirs(line: dict[str, Any]) -> bool:
         # The task of a whole episode has its fields. A metric's is a text, beside the episode's id.
@@ -175,6 +173,9 @@ def _rewrite(user: str, folder: Path) -> int:
         heard = str(line.get("heard", "")).split("/")
         return episode in own or user in (line.get("user"), line.get("forgotten")) or not own.keys().isdisjoint(heard)
 
+    if not own:  # without a session here, they may have asked to be forgotten
+        drop_records(folder / "heard.jsonl", is_theirs)
+        return 0
     # A metric without its episode would be damage. The turns, by which sessions are found, come last.
     for name in ("annotations", "findings", "metrics", "failed", "episodes"):
         drop_records(folder / f"{name}.jsonl", is_theirs)
