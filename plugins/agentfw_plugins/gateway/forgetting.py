@@ -85,10 +85,10 @@ def forget(user: str, run: str | None, shared: str, spec: Path | None, yes: bool
                 _out_of_memories(user, runs, {"resume": str(record.path)}, told)
             except AgentfwError as error:  # the others are theirs, too
                 told.undone.append(f"{error.message}; {error.fix}")
-        for index in runs.glob(".index.sqlite*"):  # what `agentfw view` has read of them; it is made again
-            index.unlink(missing_ok=True)
-        if (runs / "tasks.jsonl").exists():
-            drop_records(runs / "tasks.jsonl", lambda task: task.get("user") == user)
+    for index in runs.glob(".index.sqlite*"):  # what `agentfw view` has read of them; it is made again
+        index.unlink(missing_ok=True)
+    if (runs / "tasks.jsonl").exists():
+        drop_records(runs / "tasks.jsonl", lambda task: task.get("user") == user)
     told.left += [
         f"the key {key.name}, which lets them in again: agentfw serve keys revoke {key.name}"
         for key in keys_at(runs, shared).known().values()
@@ -157,6 +157,7 @@ def _out_of_database(user: str, shared: str, folder: Path, runs: Path, told: For
             _unname(user, versions)
     Ledger(runs / FILE).forget(user)  # what the model took that writes down what they said
     told.left.append("long texts that tools gave them, beside the records of gateways: `long_texts/`")
+    told.left.append("copies of their sessions at running gateways, until somebody opens a page of `/view` there")
     told.left.append("spans of their sessions, and sums of what they spent, in other directories of runs of gateways")
     if told.withdrawn:
         told.left.append("copies of these versions at gateways that are stopped: each deletes its own when it starts")

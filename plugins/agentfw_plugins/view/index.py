@@ -82,7 +82,7 @@ class Index:
     """The index of one folder of runs, with their episodes."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
+        self.root = self.beside = root  # where the runs are, and where tasks and filters are kept
         self._path: Path | None = None
         self._making = threading.Lock()
         self.generation = 0  # grows whenever something new can be seen

@@ -189,6 +189,8 @@ def test_a_person_is_deleted_from_what_gateways_share(
     (other / "turns.jsonl").touch()
     spans(other, "s1")
 
+    task = {"user": ADA, "messages": [{"role": "user", "content": SAYS[ADA]}]}
+    (tmp_path / "b" / "tasks.jsonl").write_text(f"{json.dumps(task)}\n")
     ledger, used = Ledger(anywhere), Usage(prompt=1, cached=0, sampled=1)
     Ledger(tmp_path / "b" / "usage.db").add(Account(ADA), "writer", used, counted=True)
     for user, session in ((ADA, "s1"), ("", "s1"), (ADA, "s3"), ("", ""), ("bob", "s2")):
@@ -207,6 +209,7 @@ def test_a_person_is_deleted_from_what_gateways_share(
     assert (alone.code, "--spec" in alone.err) == (2, True), "the memories are told by the spec"
     assert done.code == 0, done.err
     assert (done.json["sessions"], early.json["withdrawn"]) == (1, ["v1"])
+    assert any("`/view`" in each for each in done.json["left"])
     assert shared_versions.read().served == 0
     assert ADA not in str(shared_versions.read())
     assert {path.parent for path in holding(tmp_path / "b", "Zorro")} == {other / "spans"}

@@ -96,6 +96,11 @@ def test_any_gateway_goes_on_with_a_session(two: tuple[Served, Served], anywhere
         return [name for name in ("tea", "cake") if re.search(rf"\b{name}\b", page)]
 
     until(lambda: shown() == ["tea", "cake"])  # any gateway shows what all have recorded
+    name = re.findall(r'episode/([^"?]+)', CLIENT.get(f"{b.url}/view/").text)[0]
+    judged = CLIENT.post(f"{b.url}/view/annotate", data={"episode": name, "star": "yes"})
+    assert (judged.status_code, "agentfw feedback" in judged.text) == (400, True), "there is a copy here, which goes"
+    CLIENT.post(f"{b.url}/view/save", data={"task": name, "turn": "0"})
+    assert '"one"' in (b.folder.parent / "tasks.jsonl").read_text()
     assert agentfw("serve", "sessions", "delete", anywhere, "--user", "ada", "--yes").ok
     until(lambda: shown() == ["cake"])  # and nothing that was deleted
 

@@ -449,6 +449,7 @@ class SharedIndex(Index):
         self._copy = tempfile.TemporaryDirectory(prefix="agentfw-view-")
         self._copied: dict[int, int] = {}  # up to which version each session was copied
         super().__init__(Path(self._copy.name))
+        self.beside = run.parent
 
     def refresh(self) -> None:
         copy = self.root / self._run.name / "turns.jsonl"
