@@ -139,8 +139,10 @@ class Body:
         return between.join(found)
 
     def parts(self, key: str) -> list[Body]:
-        """The parts of a content. A text is one of them."""
+        """The parts of a content. A text is one of them, and the refusal that an answer has in its place."""
         value = self.values.get(key)
+        if value is None and "refusal" in self:
+            return [Body({"type": "refusal", "refusal": self.text("refusal")}, self.where, lenient=self.lenient)]
         if isinstance(value, str):
             return [Body({"type": "text", "text": value}, f"{self.where}{key}.", lenient=self.lenient)] if value else []
         return self.listed(key)

@@ -400,6 +400,8 @@ def _items(message: Body) -> Iterator[Json]:
 def _written(part: Body, kind: str) -> Json:
     if part.text("type") == "text":
         return {"type": kind, "text": part.text("text")}
+    if part.text("type") == "refusal":
+        return {"type": "refusal", "refusal": part.text("refusal")}
     if part.text("type") == "image_url":
         image = part.inner("image_url")
         return {"type": "input_image", "image_url": image.text("url"), "detail": image.text("detail", "auto")}
