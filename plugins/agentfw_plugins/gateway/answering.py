@@ -350,7 +350,8 @@ class Answers:
             if not away.fallback:
                 return None
             other = self.models.others.get(away.fallback, self.models.own)
-            return (await self.models.route(protocol, given, body, request, other)).varied(variant)
+            found = await self.models.route(protocol, given, body, request, other)
+            return found.varied(variant) if found.asked.answers == 1 else None
 
         # It is found by what its program has sent, and not by a prompt that is there for as long as a comparison.
         session, sent = await self._session(request, caller, name, told, route.asked), route.asked.messages
