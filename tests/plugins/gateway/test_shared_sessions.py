@@ -264,6 +264,8 @@ def test_the_file_is_private_and_other_databases_are_refused(tmp_path: Path) -> 
     SessionStore(str(tmp_path / "sessions.db")).close()
 
     assert (tmp_path / "sessions.db").stat().st_mode & 0o777 == 0o600
+    with pytest.raises(StorageError, match=r"can't make .*nowhere/sessions\.db: No such file"):
+        SessionStore(str(tmp_path / "nowhere" / "sessions.db"))
     with pytest.raises(SettingsError, match="can't be shared at this address"):
         SessionStore("mysql://db/agentfw")
     with pytest.raises(SettingsError, match=r"another version of agentfw: the table agentfw_session .*held_until"):

@@ -11,12 +11,14 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from agentfw.boundary.gate import needing
-from agentfw.errors import SettingsError, StorageError
+from agentfw.errors import SettingsError, StorageError, storing
+from agentfw.runs import make_private
 
 with needing("shared sessions", "replicas"):
     import sqlalchemy as sa
@@ -141,9 +143,8 @@ class SessionDatabase:
         self.where = url.render_as_string(hide_password=True)
         self.is_file = url.get_backend_name() == "sqlite"
         if self.is_file:
-            # Only if it doesn't exist: closing a file that SQLite has open in this process would drop its locks.
-            with suppress(FileExistsError):
-                os.close(os.open(str(url.database), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            with storing(f"make {url.database}"):
+                make_private(Path(str(url.database)))
         words = "(julianday('now') - 2440587.5) * 86400.0" if self.is_file else "extract(epoch from clock_timestamp())"
         self.clock: sa.ColumnElement[float] = sa.literal_column(words, sa.Float)
         options: dict[str, Any] = {"connect_args": {"timeout": 60}} if self.is_file else {"max_overflow": 0}
