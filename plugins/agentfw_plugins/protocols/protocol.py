@@ -9,8 +9,8 @@ counterpart in chat completions is refused by name.
 from __future__ import annotations
 
 import json
-import math
 import re
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -231,7 +231,7 @@ def read_body(raw: bytes) -> Body:
 def _clean(value: Any, depth: int = 0) -> Any:
     if isinstance(value, str):
         return value if value.isascii() else _SURROGATE.sub("\ufffd", value)
-    if isinstance(value, float) and not math.isfinite(value):
+    if isinstance(value, (int, float)) and abs(value) > sys.float_info.max:
         raise BadRequest("the body has a number that is too large")
     if isinstance(value, (dict, list)):
         if depth > 100:
