@@ -118,7 +118,7 @@ class Index:
             while True:
                 self._wake.wait()
                 self._wake.clear()
-                with suppress(sqlite3.OperationalError):  # another process writes: the next look finds what it wrote
+                with suppress(sqlite3.OperationalError, OSError):  # another process writes, or the disk is full
                     self.refresh()
                     self._last = time.monotonic()
                     self._looked.set()

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import math
 import re
+import shutil
 import socket
 import sqlite3
 import threading
@@ -103,6 +104,24 @@ def test_any_gateway_goes_on_with_a_session(two: tuple[Served, Served], anywhere
     assert '"one"' in (b.folder.parent / "tasks.jsonl").read_text()
     assert agentfw("serve", "sessions", "delete", anywhere, "--user", "ada", "--yes").ok
     until(lambda: shown() == ["cake"])  # and nothing that was deleted
+
+
+def test_the_pages_go_on_when_a_full_disk_has_room_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {"policy": "scripted", "assignments": ['policy.replies=["Noted."]']}
+    full = threading.Event()
+
+    def no_room(*_: object) -> None:
+        full.set()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with served(tmp_path, Limits(shared=str(tmp_path / "sessions.db")), **given) as gateway:
+        said(gateway.ask("tea", "one"))
+        until(lambda: "tea" in CLIENT.get(f"{gateway.url}/view/").text)
+        said(gateway.ask("cake", "one"))
+        with monkeypatch.context() as patched:
+            patched.setattr(shutil, "copy2", no_room)
+            until(lambda: CLIENT.get(f"{gateway.url}/view/").is_success and full.is_set())
+        until(lambda: {"tea", "cake"} <= {*re.findall(r"\w+", CLIENT.get(f"{gateway.url}/view/").text)})
 
 
 def test_what_a_user_had_corrected_or_forgotten_comes_back_from_no_gateway(anywhere: str, tmp_path: Path) -> None:

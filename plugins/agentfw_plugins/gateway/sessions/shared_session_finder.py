@@ -454,15 +454,20 @@ class SharedIndex(Index):
     def refresh(self) -> None:
         copy = self.root / self._run.name / "turns.jsonl"
         copy.parent.mkdir(exist_ok=True)
-        shutil.copy2(self._run / "run.json", copy.parent)
-        with contextlib.suppress(UnreachableError), copy.open("ab") as turns:
-            if self._journal.gone(self._copied):
-                turns.truncate(0)  # from which the index sees that all is to be read again
-                self._copied.clear()
-                super().refresh()
-            for number, version, news in self._journal.news(self._copied, _VIEWED):
-                turns.write(encoded(news))
-                self._copied[number] = version
+        try:
+            shutil.copy2(self._run / "run.json", copy.parent)
+            with contextlib.suppress(UnreachableError), copy.open("ab") as turns:
+                if self._journal.gone(self._copied):
+                    turns.truncate(0)  # from which the index sees that all is to be read again
+                    self._copied.clear()
+                    super().refresh()
+                for number, version, news in self._journal.news(self._copied, _VIEWED):
+                    turns.write(encoded(news))
+                    self._copied[number] = version
+        except OSError:  # nobody knows how much of it is written
+            self._copied.clear()
+            copy.unlink(missing_ok=True)
+            raise
         super().refresh()
 
 
