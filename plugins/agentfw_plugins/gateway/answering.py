@@ -449,7 +449,7 @@ class Answers:
             watch.add_done_callback(hung_up)
             await asyncio.wait([answer.task for answer in answers])
             watch.cancel()
-        for _ in answers or [None]:
+        for _ in range(max(1, len(answers))):
             await self.finder.release(session)
 
     async def _streamed(
