@@ -186,10 +186,10 @@ def execute_spec(
     from agentfw.host.trust import require_trusted_skills
     from agentfw.runs.run import Run
     from agentfw.runs.spec.resolution import checked_spec
-    from agentfw.runs.spec.start import chosen_values, naming_layers
+    from agentfw.runs.spec.start import chosen_values, naming_layers, spec_file
 
     root = given.root
-    file = spec and (spec if spec.suffix == ".toml" or spec.is_file() else given.folder(str(spec)).path).absolute()
+    file = spec and spec_file(spec, root)
     host = given.host()
     for distribution in distributions:
         host.select_distribution(distribution)

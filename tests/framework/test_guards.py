@@ -185,6 +185,15 @@ def test_how_long_an_answer_takes_in_the_world_is_the_policys_business(guard: Gu
             guarded.generation_time(Generation("x", count=3), 1.0)
 
 
+def test_a_call_whose_arguments_are_no_json_is_its_policys_mistake(guard: Guard) -> None:
+    class Counting(Policy):
+        async def generate(self, request: Request) -> Generation:
+            return Generation("", (Call("open", {"at": float("nan")}),))
+
+    with pytest.raises(PluginError, match="failed in its answer: ValueError: Out of range float"):
+        asyncio.run(GuardedPolicy(Counting(), guard).generate(Request([])))
+
+
 def test_what_judges_use_is_counted_and_an_answer_that_is_given_again_is_paid_for_once(guard: Guard) -> None:
     class Keeping(Policy):
         asked = 0

@@ -226,6 +226,11 @@ def test_a_record_that_nobody_waits_for_is_written_at_once_flushed_soon_and_know
             await journal.retry()
             assert journal.failure is None, "there is room again"
             journal.write(RECORDS[2])
+        last = Journal.open(path.with_name("last.jsonl"))
+        last.write(RECORDS[0])
+        monkeypatch.setattr(journal_module, "os", FullDisk())
+        with pytest.raises(StorageError, match="No space left"):
+            last.close()
 
     asyncio.run(write())
 

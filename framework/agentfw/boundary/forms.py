@@ -26,7 +26,7 @@ from ..scores import Score, wrong_scores
 from ..tool import Tool
 from ..tracker import Operation
 from .guard import Deadline, Guard, listed, not_awaitable
-from .secrets import Pieces, strike, struck
+from .secrets import MASK, Pieces, strike, struck
 
 Plain = Any
 """A JSON value."""
@@ -170,35 +170,60 @@ def _without_secrets(request: Request, passage: Passage) -> Request:
     return replace(request, messages=messages, brief=brief, schema=struck(request.schema), stop=struck(request.stop))
 
 
+_FIRST_LETTERS = 4  # of a secret: whoever is told fewer of it knows nothing
+
+
 class _Telling:
     """Passes on what a policy says while it answers, without secrets. Each piece is a sign of life."""
 
     def __init__(self, tell: Callable[[str], object], passage: Passage) -> None:
         self._tell, self._deadline, self._pieces = tell, passage.deadline, Pieces()
+        self._has_part = self._struck = self._ends_here = False
 
     def __call__(self, text: str) -> None:
         if self._deadline.over:
             return
         self._deadline.extend()
-        if text := self._pieces.feed(text):
-            self._tell(text)
+        before = self._pieces.held
+        if told := self._pieces.feed(text):
+            self._tell(told)
+        if strike(text) == text:
+            self._has_part = True
+            if MASK in told and MASK not in before + text:
+                self._struck, self._ends_here = True, strike(before) == before
 
     def end(self) -> None:
+        self._struck |= strike(self._pieces.held) != self._pieces.held
         if rest := self._pieces.end():
             self._tell(rest)
+
+    def pass_on(self, hear: Callable[[bytes], object], waiting: list[tuple[bytes, bool]], line: bytes = b"") -> None:
+        """Pass the next line of a stream on. Those that may have a part of a secret wait for the rest, and go with it.
+
+        What was told since the last line stands in this one.
+        """
+        if self._struck:
+            waiting[:] = [each for each in waiting if not each[1]]
+        if line and not self._ends_here:
+            waiting.append((_strike_bytes(line), self._has_part))
+        self._has_part = self._struck = self._ends_here = False
+        while waiting and len(self._pieces.held) < _FIRST_LETTERS:
+            hear(waiting.pop(0)[0])
 
 
 def _forwarded(forwarded: Forwarded, passage: Passage) -> Forwarded:
     body, hear, deadline = struck(forwarded.body), forwarded.hear, passage.deadline
     raw = forwarded.raw if body is forwarded.body else b""
+    telling, waiting = _Telling(forwarded.tell, passage), list[tuple[bytes, bool]]()
 
     def pass_on(line: bytes) -> None:
-        deadline.extend()
-        hear(_strike_bytes(line))
+        if line:  # otherwise it is over
+            deadline.extend()
+        telling.pass_on(hear, waiting, line)
 
     recalled, again = strike(forwarded.recalled), struck(forwarded.recalled_again)
     crossed = replace(forwarded, body=body, raw=raw, recalled=recalled, recalled_again=again)
-    return replace(crossed, hear=pass_on, tell=_Telling(forwarded.tell, passage))
+    return replace(crossed, hear=pass_on, tell=telling)
 
 
 def _strike_bytes(content: bytes) -> bytes:
@@ -305,7 +330,7 @@ def _generation(found: Generation, passage: Passage) -> Generation:
     for call in found.calls:
         passage.guard.require(isinstance(call.name, str), f"made a call whose name is a {type(call.name).__name__}")
         with passage.guard.calling("its answer"):
-            json.dumps(dict(call.arguments))
+            json.dumps(dict(call.arguments), allow_nan=False)
     if (text := strike(found.text)) != found.text:
         found.text, found.pieces = text, ()
     found.said, found.calls = struck(found.said), struck(found.calls)
@@ -326,6 +351,7 @@ def _passed(found: Passed, passage: Passage) -> Passed:
     for generation in found.generations:
         _generation(generation, passage)
     passage.passed[1].tell.end()
+    passage.passed[1].hear(b"")
     return found._replace(content=_strike_bytes(found.content))
 
 

@@ -171,21 +171,21 @@ class Pieces:
     """Strikes secrets out of a text that comes in pieces. Only what may be the beginning of a secret is held back."""
 
     def __init__(self) -> None:
-        self._held = ""
+        self.held = ""
 
     def feed(self, piece: str) -> str:
         """What can be passed on now."""
-        text = self._held + piece
+        text = self.held + piece
         place = _beginning(text)
         if strike(text[:place]) + strike(text[place:]) != strike(text):  # a whole secret goes on beyond this place
             text = strike(text)
             place = _beginning(text)
-        self._held = text[place:]
+        self.held = text[place:]
         return strike(text[:place])
 
     def end(self) -> str:
         """What was held back, when nothing else comes."""
-        held, self._held = self._held, ""
+        held, self.held = self.held, ""
         return strike(held)
 
 

@@ -49,6 +49,7 @@ from .spec.start import (
     check_training,
     chosen_values,
     naming_layers,
+    spec_file,
     start_from_runs,
     start_of_run,
     start_of_training,
@@ -175,7 +176,7 @@ def _played(
     is_training: bool,
 ) -> RunResult:
     """Run what was chosen to its end, and write the report. Objects and functions become components of the host."""
-    file = None if spec is None else Path(spec).absolute()  # before plugins are imported, which may change the folder
+    file = None if spec is None else spec_file(Path(spec), runs)  # before plugins, which may change the folder
     host, options = host or Host.load(), dict(chosen)
     for key, kind in COMPONENTS.items():
         if key in chosen:

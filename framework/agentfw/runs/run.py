@@ -25,6 +25,7 @@ from .records.call_record import running_calls
 from .records.folder import RunFolder
 from .records.journal import sealed, write_whole
 from .records.package import pack
+from .records.play_records import read_state, require_whole
 from .records.summary import Summary, summarize, total_usage
 from .spec.resolution import as_given, in_force, modules_needed, refuse_changed, resolve, resolve_again, segment_of
 from .spec.run_spec import RunSpec
@@ -92,6 +93,9 @@ class Run:
         try:
             if self.is_done and (done := self.folder.summary()):
                 return Summary.from_record(done)
+            if self._changed:  # what can't go on isn't planned anew
+                require_whole(self.folder.path, read_state(self.folder.path))
+            assembly, self._assembly = self._assembly or assemble(self.spec, self.host), None
             if self._changed:
                 # In this order: a run that is killed in between is unfinished, and neither done nor without its plan.
                 (self.folder.path / "summary.json").unlink(missing_ok=True)
@@ -99,7 +103,6 @@ class Run:
                 before = {"began_with": self.folder.about.get("began_with", self.folder.about["spec"])}
                 self.folder.rewrite({**self.folder.about, "updates": self.spec.planned_updates, **now, **before})
             self.folder.note_segment(segment_of(self.spec, self.host))
-            assembly, self._assembly = self._assembly or assemble(self.spec, self.host), None
             with watched(self.spec.deadline, give_up), struck_logs():
                 return await self._execute(assembly, observer or Observer())
         finally:

@@ -350,7 +350,8 @@ class Answers:
             if not away.fallback:
                 return None
             other = self.models.others.get(away.fallback, self.models.own)
-            return (await self.models.route(protocol, given, body, request, other)).varied(variant)
+            found = await self.models.route(protocol, given, body, request, other)
+            return found.varied(variant) if found.asked.answers == 1 else None
 
         # It is found by what its program has sent, and not by a prompt that is there for as long as a comparison.
         session, sent = await self._session(request, caller, name, told, route.asked), route.asked.messages
@@ -365,7 +366,8 @@ class Answers:
                         model = self.models.find(variant.model, protocol.name)
                         route = await self.models.route(protocol, given, body, request, model)
                     route = route.varied(variant)
-                headers["x-agentfw-variant"], noted = variant.name, {"began": comparison.began, "variant": variant.name}
+                headers["x-agentfw-variant"] = _in_header(variant.name)
+                noted = {"began": comparison.began, "variant": variant.name}
                 events = reversed(session.episode.events)
                 if next((one.data for one in events if (one.kind, one.name) == ("session", NOTE)), None) != noted:
                     session.note("session", NOTE, noted)
@@ -376,6 +378,8 @@ class Answers:
             goes_on = instead if route.asked.answers == 1 else None
             for asked in route.asked.each():
                 each = route._replace(asked=asked)
+                if answers:
+                    self.finder.hold(session)
                 answers.append(AnswerInProgress(self, session, caller, each, goes_on, told, sent))
         finally:
             attending = asyncio.create_task(self._attend(request, session, answers))
@@ -390,7 +394,7 @@ class Answers:
             request.state.native = answers[0].route.spoken is protocol
         headers["x-agentfw-turn"] = str(replies[0].turn.index)
         if self.learning is not None:
-            headers["x-agentfw-version"] = replies[0].turn.version
+            headers["x-agentfw-version"] = _in_header(replies[0].turn.version)
         route = answers[0].route
         headers |= self._answered_by(route)
         return Writing(protocol, body, about, route.asked, route.spoken).whole(replies, headers)
@@ -428,9 +432,9 @@ class Answers:
 
     def _answered_by(self, route: ModelRoute) -> dict[str, str]:
         """The headers that say which of several models answered, and which version of a training it is."""
-        headers = {"x-agentfw-model": route.model.name or OWN} if self.models.others else {}
+        headers = {"x-agentfw-model": _in_header(route.model.name or OWN)} if self.models.others else {}
         if route.model.version and (self.learning is None or route.model.name):
-            headers["x-agentfw-version"] = route.model.version
+            headers["x-agentfw-version"] = _in_header(route.model.version)
         return headers
 
     async def _attend(self, request: Request, session: Session, answers: Sequence[AnswerInProgress]) -> None:
@@ -445,7 +449,8 @@ class Answers:
             watch.add_done_callback(hung_up)
             await asyncio.wait([answer.task for answer in answers])
             watch.cancel()
-        await self.finder.release(session)
+        for _ in range(max(1, len(answers))):
+            await self.finder.release(session)
 
     async def _streamed(
         self,
@@ -492,6 +497,11 @@ class Answers:
             for answer in (answer for task in late for answer in left[task]):
                 answer.give_up()
             await asyncio.wait(left)
+
+
+def _in_header(name: str) -> str:
+    """A name as the value of a header, where it is sent in UTF-8."""
+    return name.encode("utf-8", "replace").decode("latin-1")
 
 
 async def until_gone(request: Request) -> None:

@@ -272,6 +272,10 @@ def serve(
         default_user=_ALONE if is_alone and not shared else "",
     )
     live = opened(runs, resume, again="" if fresh else "free" if shared else "newest", **given)
+    budget = live.assembly.spec.budget
+    if shared and (budget.tokens is not None or budget.money is not None):
+        words = "budget.tokens and budget.money are counted by one process, and --sessions is for several"
+        raise SettingsError(words, fix="use hook.budget.run_tokens and hook.budget.run_money, which all count together")
     wished = Wished(learn_every, CANARY if canary is None else canary, metric, owns) if learn else None
     learning = learning_of(live, wished, learn_spec, shared=shared, tell=out.note)
     limits = limits_of(live, limits, names, max_concurrency)

@@ -86,12 +86,12 @@ def forget(user: str, run: str | None, shared: str, spec: Path | None, yes: bool
                 _out_of_memories(user, runs, {"resume": str(record.path)}, told)
             except AgentfwError as error:  # the others are theirs, too
                 told.undone.append(f"{error.message}; {error.fix}")
-        for index in runs.glob(".index.sqlite*"):  # what `agentfw view` has read of them; it is made again
-            index.unlink(missing_ok=True)
-        if (tasks := runs / "tasks.jsonl").exists():  # no journal, as people write it, too
-            lines = [line for line in tasks.read_text("utf-8-sig").split("\n") if line.strip()]
-            others = [line for line in lines if (record_of(line) or {}).get("user") != user]
-            write_whole(tasks, "".join(f"{line}\n" for line in others))
+    for index in runs.glob(".index.sqlite*"):  # what `agentfw view` has read of them; it is made again
+        index.unlink(missing_ok=True)
+    if (tasks := runs / "tasks.jsonl").exists():  # no journal, as people write it, too
+        lines = [line for line in tasks.read_text("utf-8-sig").split("\n") if line.strip()]
+        others = [line for line in lines if (record_of(line) or {}).get("user") != user]
+        write_whole(tasks, "".join(f"{line}\n" for line in others))
     told.left += [
         f"the key {key.name}, which lets them in again: agentfw serve keys revoke {key.name}"
         for key in keys_at(runs, shared).known().values()
@@ -160,6 +160,7 @@ def _out_of_database(user: str, shared: str, folder: Path, runs: Path, told: For
             _unname(user, versions)
     Ledger(runs / FILE).forget(user)  # what the model took that writes down what they said
     told.left.append("long texts that tools gave them, beside the records of gateways: `long_texts/`")
+    told.left.append("copies of their sessions at running gateways, until somebody opens a page of `/view` there")
     told.left.append("spans of their sessions, and sums of what they spent, in other directories of runs of gateways")
     if told.withdrawn:
         told.left.append("copies of these versions at gateways that are stopped: each deletes its own when it starts")
@@ -169,8 +170,6 @@ def _rewrite(user: str, folder: Path) -> int:
     """Write the journals of a record again without a person. Returns the number of their sessions."""
     tasks = {Task(**line["task"]) for line in read_journal(folder / "turns.jsonl")}
     own = {task.id: task.query for task in tasks if task.user == user}
-    if not own:
-        return 0
 
     def is_theirs(line: dict[str, Any]) -> bool:
         # The task of a whole episode has its fields. A metric's is a text, beside the episode's id.
@@ -178,6 +177,9 @@ def _rewrite(user: str, folder: Path) -> int:
         heard = str(line.get("heard", "")).split("/")
         return episode in own or user in (line.get("user"), line.get("forgotten")) or not own.keys().isdisjoint(heard)
 
+    if not own:  # without a session here, they may have asked to be forgotten
+        drop_records(folder / "heard.jsonl", is_theirs)
+        return 0
     # A metric without its episode would be damage. The turns, by which sessions are found, come last.
     for name in ("annotations", "findings", "metrics", "failed", "episodes"):
         drop_records(folder / f"{name}.jsonl", is_theirs)

@@ -150,7 +150,7 @@ def caller_of(request: Request, body: Body, hint: str = "") -> Caller:
     hint = body.name("safety_identifier", "") or hint
     admitted: Caller = request.state.caller
     caller = admitted.named(found.pop() if found else "", hint)
-    if "\ufffd" in caller.user:  # what stands for a character that can't be read is nobody's name
+    if {"\ufffd", "\0"} & {*caller.user}:  # what stands for a character that can't be read is nobody's name
         raise BadRequest("the user's name has a character that can't be read", field="user")
     return caller
 

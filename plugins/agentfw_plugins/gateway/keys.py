@@ -124,10 +124,7 @@ class KeyFile(Keys):
     @contextmanager
     def _changing(self) -> Iterator[dict[str, Key]]:
         """The keys by name, to be changed in the block, and by no other command meanwhile."""
-        make_folder(self.path.parent)
-        # SQLite's lock waits, and ends with its process.
-        with closing(sqlite3.connect(f"{self.path}.lock", timeout=_WAIT, isolation_level=None)) as lock:
-            lock.execute("BEGIN EXCLUSIVE")
+        with alone_with(self.path):
             keys = {key.name: key for key in self.keys()}
             yield keys
             rows = [asdict(key) for key in keys.values()]
@@ -148,6 +145,18 @@ class KeyFile(Keys):
             words = f"can't read the keys in {self.path}: {error}"
             raise StorageError(words, fix="restore the file, or remove it and add keys again") from error
         return self._keys
+
+
+@contextmanager
+def alone_with(path: Path) -> Iterator[None]:
+    """Let no other process change a file meanwhile. SQLite's lock waits, and ends with its process."""
+    make_folder(path.parent)
+    try:
+        with closing(sqlite3.connect(f"{path}.lock", timeout=_WAIT, isolation_level=None)) as lock:
+            lock.execute("BEGIN EXCLUSIVE")
+            yield
+    except sqlite3.Error as error:
+        raise StorageError(f"can't change {path}: {error}", fix="see whether it can be written") from error
 
 
 def key_exists(name: str) -> UsageError:

@@ -23,6 +23,7 @@ from ..view.index import Index
 from ..view.index_rows import PART_OF
 from ..view.pages import because
 from .handling import Caller
+from .keys import alone_with
 from .learning.ratings import why_ignored
 from .variants import Comparison, VariantFile, decisions, rated_sessions, results, sessions_below
 
@@ -99,9 +100,11 @@ class Reading:
 
     def _decide(self, file: VariantFile, comparison: Comparison) -> None:
         rated = list(rated_sessions(self.rated(comparison.began), comparison))
-        if (decided := decisions(results(rated, comparison), comparison)) and file.read() == comparison:
-            comparison.decided |= decided  # and nobody has begun or ended one meanwhile
-            file.write(comparison)
+        if decided := decisions(results(rated, comparison), comparison):
+            with alone_with(file.path):
+                if file.read() == comparison:  # nobody has begun or ended one meanwhile
+                    comparison.decided |= decided
+                    file.write(comparison)
 
     def index(self) -> Index:
         """What the pages of recorded episodes show: all runs of the directory."""

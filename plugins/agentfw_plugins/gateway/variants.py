@@ -337,9 +337,12 @@ def variants(context: click.Context, runs: Path, shared: str, out: Out) -> None:
 @json_option
 def start(texts: tuple[str, ...], metric: str, sessions: int, per_team: bool, runs: Path, out: Out) -> None:
     """Begin a comparison. A gateway of this directory of runs follows at once."""
+    from .keys import alone_with
+
     Metric.read(metric)
     comparison = Comparison(read_variants(texts), metric, sessions, per_team)
-    VariantFile(runs / FILE).write(comparison)
+    with alone_with(runs / FILE):
+        VariantFile(runs / FILE).write(comparison)
     shares = ", ".join(f"{one.name} {one.weight:.0%}" for one in comparison.variants)
     show(out, asdict(comparison), f"compared until it is clear, or {sessions} sessions are rated: {shares}")
 
@@ -350,10 +353,13 @@ def start(texts: tuple[str, ...], metric: str, sessions: int, per_team: bool, ru
 @json_option
 def end(name: str, runs: Path, out: Out) -> None:
     """End a comparison before it is clear."""
+    from .keys import alone_with
+
     file = VariantFile(runs / FILE)
-    comparison = _compared(file)
-    if name not in [one.name for one in comparison.variants]:
-        raise UsageError(f'there is no variant "{name}"', fix="see: agentfw serve variants")
-    comparison.per_team, comparison.decided = False, {"": name}
-    file.write(comparison)
+    with alone_with(file.path):
+        comparison = _compared(file)
+        if name not in [one.name for one in comparison.variants]:
+            raise UsageError(f'there is no variant "{name}"', fix="see: agentfw serve variants")
+        comparison.per_team, comparison.decided = False, {"": name}
+        file.write(comparison)
     show(out, asdict(comparison), f"all users get {name} now")

@@ -351,14 +351,14 @@ def _written(message: Body, names: dict[str, str]) -> list[Json]:
         return [{"functionResponse": {"id": identity, "name": names.get(identity, ""), "response": said}}]
     parts: list[Json] = []
     for part in message.parts("content"):
-        url = part.inner("image_url").text("url") if part.text("type") == "image_url" else ""
+        url = part.inner("image_url").text("url") if (kind := part.text("type")) == "image_url" else ""
         mime, _, data = url.removeprefix("data:").partition(";base64,")
         if data:
             parts.append({"inlineData": {"mimeType": mime, "data": data}})
-        elif part.text("type") == "text":
-            parts.append({"text": part.text("text")})
+        elif kind in ("text", "refusal"):
+            parts.append({"text": part.text(kind)})
         else:
-            raise part.unsupported("type", f'"{part.text("type")[:50]}" is not supported by this server')
+            raise part.unsupported("type", f'"{kind[:50]}" is not supported by this server')
     for call in message.listed("tool_calls"):
         function = call.inner("function")
         names[call.text("id")] = function.text("name")

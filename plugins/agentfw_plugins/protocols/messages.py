@@ -337,14 +337,14 @@ def _blocks_of(message: Body) -> list[Json]:
 
 
 def _written(part: Body) -> Json:
-    if part.text("type") == "text":
-        return {"type": "text", "text": part.text("text")}
-    if part.text("type") == "image_url":
+    if (kind := part.text("type")) in ("text", "refusal"):
+        return {"type": "text", "text": part.text(kind)}
+    if kind == "image_url":
         url = part.inner("image_url").text("url")
-        kind, _, data = url.removeprefix("data:").partition(";base64,")
-        inside = {"type": "base64", "media_type": kind, "data": data} if data else {"type": "url", "url": url}
+        mime, _, data = url.removeprefix("data:").partition(";base64,")
+        inside = {"type": "base64", "media_type": mime, "data": data} if data else {"type": "url", "url": url}
         return {"type": "image", "source": inside}
-    raise part.unsupported("type", f'"{part.text("type")[:50]}" is not supported by this server')
+    raise part.unsupported("type", f'"{kind[:50]}" is not supported by this server')
 
 
 def _choice(chosen: Body) -> Json:

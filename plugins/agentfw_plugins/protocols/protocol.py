@@ -9,8 +9,8 @@ counterpart in chat completions is refused by name.
 from __future__ import annotations
 
 import json
-import math
 import re
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -139,8 +139,10 @@ class Body:
         return between.join(found)
 
     def parts(self, key: str) -> list[Body]:
-        """The parts of a content. A text is one of them."""
+        """The parts of a content. A text is one of them, and the refusal that an answer has in its place."""
         value = self.values.get(key)
+        if value is None and "refusal" in self:
+            return [Body({"type": "refusal", "refusal": self.text("refusal")}, self.where, lenient=self.lenient)]
         if isinstance(value, str):
             return [Body({"type": "text", "text": value}, f"{self.where}{key}.", lenient=self.lenient)] if value else []
         return self.listed(key)
@@ -229,7 +231,7 @@ def read_body(raw: bytes) -> Body:
 def _clean(value: Any, depth: int = 0) -> Any:
     if isinstance(value, str):
         return value if value.isascii() else _SURROGATE.sub("\ufffd", value)
-    if isinstance(value, float) and not math.isfinite(value):
+    if isinstance(value, (int, float)) and abs(value) > sys.float_info.max:
         raise BadRequest("the body has a number that is too large")
     if isinstance(value, (dict, list)):
         if depth > 100:

@@ -120,6 +120,11 @@ class _EventWriter(StreamWriter):
         for kind, name in (("content", "output_text"), ("refusal", "refusal")):
             if said := completion.said_in(delta.get(kind)):
                 yield from self._text(name, said, logprobs)
+                logprobs = []
+        if logprobs:  # a policy in this process gives those of all tokens at its end
+            parts = [part for item in self._items for part in item.get("content", ()) if "logprobs" in part]
+            for part in parts[-1:]:
+                part["logprobs"] += logprobs
         for index, identity, name, more in completion.call_deltas(chunk):
             call = {"id": f"fc_{self._name}_{index}", "call_id": identity, "name": name, "arguments": ""}
             item, where = yield from self._item("function_call", index, **call)
@@ -400,6 +405,8 @@ def _items(message: Body) -> Iterator[Json]:
 def _written(part: Body, kind: str) -> Json:
     if part.text("type") == "text":
         return {"type": kind, "text": part.text("text")}
+    if part.text("type") == "refusal":
+        return {"type": "refusal", "refusal": part.text("refusal")}
     if part.text("type") == "image_url":
         image = part.inner("image_url")
         return {"type": "input_image", "image_url": image.text("url"), "detail": image.text("detail", "auto")}

@@ -138,7 +138,7 @@ class Viewer:
             run, place = self.index.run_of(row)
             row["marks"] = read_annotations(run).get((place, row["episode"], None))
         values = {"found": found, "runs": runs, "choices": choices(rows), "seen": seen}
-        values |= {"saved": saved_filters(self.index.root), "most": len(runs) if everything else _RUNS}
+        values |= {"saved": saved_filters(self.index.beside), "most": len(runs) if everything else _RUNS}
         return pages.filled("episodes.html", wanted=wanted, **values)
 
     def _episode(self, request: Request, pages: Pages, rows: sqlite3.Connection) -> str | Response:
@@ -227,6 +227,9 @@ class Viewer:
     def _annotate(self, request: Request, pages: Pages, rows: sqlite3.Connection) -> str | Response:
         """Write what somebody thinks of an episode or one of its turns, and go on with the page that `back` names."""
         form = request.state.form
+        if self.index.beside != self.index.root:  # of sessions that gateways share, there is a copy here
+            words = "what is said on these pages isn't kept with shared sessions"
+            raise UsageError(words, fix="rate their answers: agentfw feedback SESSION")
         if form.get("episode"):
             row, turn = episode_at(rows, form["episode"]), form.get("turn", "")
             run, place = self.index.run_of(row)
@@ -246,9 +249,9 @@ class Viewer:
         form = request.state.form
         if form.get("task"):
             view = EpisodeView.read(self.index, episode_at(rows, form["task"]), rows)
-            add_task(self.index.root, view, int(form.get("turn") or 0))
+            add_task(self.index.beside, view, int(form.get("turn") or 0))
         else:
-            save_filter(self.index.root, form.get("name", ""), form.get("filter", ""))
+            save_filter(self.index.beside, form.get("name", ""), form.get("filter", ""))
         return self._back(request, pages)
 
     def _start(self, request: Request, pages: Pages, rows: sqlite3.Connection) -> str | Response:

@@ -82,7 +82,8 @@ class Index:
     """The index of one folder of runs, with their episodes."""
 
     def __init__(self, root: Path) -> None:
-        self.root, self._making = root, threading.Lock()
+        self.root = self.beside = root  # where the runs are, and where tasks and filters are kept
+        self._making = threading.Lock()
         self._path: Path | None = None
         self.generation = 0  # grows whenever something new can be seen
         self._updates: dict[str, tuple[int, int]] = {}
@@ -117,7 +118,7 @@ class Index:
             while True:
                 self._wake.wait()
                 self._wake.clear()
-                with suppress(sqlite3.OperationalError):  # another process writes: the next look finds what it wrote
+                with suppress(sqlite3.OperationalError, OSError):  # another process writes, or the disk is full
                     self.refresh()
                     self._last = time.monotonic()
                     self._looked.set()

@@ -83,6 +83,7 @@ def test_a_damaged_version_is_named_and_the_training_goes_on_from_the_one_before
         refused = agentfw(*words).told(2)
         assert file.name in refused
         assert f"agentfw runs resume {run.name} --from-update 2" in refused
+    assert json.loads((run / "run.json").read_text())["updates"] == 3, "what was refused is not planned"
     assert f"damaged: {state['adapter']}" in agentfw("runs", "show", str(run)).err
     assert agentfw("runs", "resume", str(run), "--from-update", "2").code == 0
     assert _results((run / "updates.jsonl").read_text())[:3] == _results(expected)

@@ -120,7 +120,8 @@ def test_what_a_killed_gateway_was_told_is_heard_by_another(killable: Start, gat
 
 def test_keys_hold_and_are_revoked_at_all_gateways(gateway: Start, shared: str, agentfw: Callable[..., object]) -> None:
     operator = ("operator" * 5,)
-    a, b = (gateway(name, limits={"shared": shared, "keys": operator}) for name in "ab")
+    limits = {"shared": shared, "keys": operator, "queue_timeout": 5.0}
+    a, b = (gateway(name, limits=limits, memories=[str(EARS)]) for name in "ab")
     secret = command("serve", "keys", "add", "ada", "--sessions", shared, "--per-minute", "3")["key"]
     both = (a, b)
 
@@ -135,6 +136,8 @@ def test_keys_hold_and_are_revoked_at_all_gateways(gateway: Start, shared: str, 
         [row["session"] for row in a.request("GET", f"/sessions{query}", key).json()["sessions"]]
         for key, query in ((secret, ""), (shop, ""), (shop, "?user=eve"), (operator[0], ""))
     ]
+    assert a.request("DELETE", "/memory", secret).status_code == 200, "whose sessions are told of it"
+    assert b.post("/s/ada:tea/feedback", {"value": 1}, operator[0]).status_code == 200
     command("serve", "keys", "revoke", "ada", "--sessions", shared)
     until(lambda: all_answer(401))
 

@@ -114,13 +114,18 @@ def test_what_passes_to_a_server_and_back_is_without_secrets(passing: Any, tmp_p
 
 
 def test_a_stream_that_passes_is_recorded_without_a_secret_that_came_in_pieces(passing: Any, tmp_path: Path) -> None:
-    pieces = [SECRET[:5], SECRET[5:9], SECRET[9:]]
-    events = [{"choices": [{"index": 0, "delta": {"content": piece}}]} for piece in pieces]
-    running, _ = passing(tmp_path, chunks(*events))
-    assert running.ask("tea", "Which key?", stream=True).status_code == 200
+    def told(*pieces: str) -> str:
+        events = [{"choices": [{"index": 0, "delta": {"content": piece}}]} for piece in pieces]
+        running, _ = passing(tmp_path / f"runs-{len(pieces)}", chunks(*events))
+        answer = running.ask("tea", "Which key?", stream=True)
+        assert (answer.status_code, answer.text.endswith("data: [DONE]\n\n")) == (200, True)
+        assert [MASK in turn.text for turn in running.kept("tea").turns] == [True]
+        return streamed(answer)
 
-    assert [turn.text for turn in running.kept("tea").turns] == [MASK]
-    assert leaking_files(running.folder) == []
+    assert told(SECRET[:5], SECRET[5:9], SECRET[9:]) == "", "it is left out of what the program gets"
+    assert told("It is ", SECRET[:5], SECRET[5:], " and so on") == "It is  and so on"
+    assert told(f"It is {SECRET}", " and Swor", "d play", "", "!") == f"It is {MASK} and Sword play!"
+    assert leaking_files(tmp_path) == []
 
 
 def test_what_is_being_streamed_is_on_disk_without_a_secret_that_came_in_pieces(passing: Any, tmp_path: Path) -> None:

@@ -62,6 +62,12 @@ def test_a_session_stays_until_its_last_request_is_answered_while_others_wait_or
 
     told = [turn.text for turn in shared_session(shared, "tea").turns]
     assert told == [one["content"] for one in (first, *answered, last)]
+    with ThreadPoolExecutor(1) as threads:
+        both = threads.submit(a.ask, "tea", f"take={go[0]}", n=2)
+        until(lambda: len(shared_session(shared, "tea").turns) == 5)
+        waits(c)
+        go[0].touch()
+        assert len(both.result().json()["choices"]) == 2
 
 
 def test_who_was_silent_too_long_has_lost_the_session(gateways: list[Gateway], shared: str, tmp_path: Path) -> None:

@@ -50,6 +50,19 @@ def test_a_run_has_figures_episodes_and_a_folder_is_found_again_and_shows_itself
     assert "<th>utility</th>" in page
 
 
+def test_a_run_is_played_again_by_its_name_and_names_may_be_long_in_any_alphabet() -> None:
+    def correct(episode: agentfw.Episode) -> float:
+        return 1.0
+
+    correct.__name__ = correct.__qualname__ = 120 * "判"
+    first = agentfw.run("guessing", reward=correct, **QUICK)
+
+    again = agentfw.run(spec="last", reward=correct)
+
+    assert again.path != first.path
+    assert (first.figures["reward"].estimate, len(again.episodes)) == (1.0, 3)
+
+
 def test_it_runs_where_an_event_loop_runs_already() -> None:
     async def notebook() -> RunResult:
         return agentfw.run("guessing", **QUICK)

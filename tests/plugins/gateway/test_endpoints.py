@@ -30,7 +30,8 @@ TINY = ("policy.model=tiny", "policy.temperature=0")
 
 
 def test_a_completion_is_passed_on_as_it_is_and_recorded(upstream: Start) -> None:
-    gateway = upstream(Reply(COMPLETION, headers={"x-request-id": "r-1"}), assignments=('policy.model=""',))
+    headers = {"x-request-id": "r-1", "x-region": "東京".encode().decode("latin-1")}
+    gateway = upstream(Reply(COMPLETION, headers=headers), assignments=('policy.model=""',))
 
     answer = gateway.openai().completions.with_raw_response.create(
         model="served", prompt="Once upon a time", echo=False, suffix="!", extra_body={"top_k": 3}
@@ -41,7 +42,7 @@ def test_a_completion_is_passed_on_as_it_is_and_recorded(upstream: Start) -> Non
         {"model": "served", "prompt": "Once upon a time", "echo": False, "suffix": "!", "top_k": 3}
     ]
     assert answer.content == json.dumps(COMPLETION).encode()
-    assert answer.headers["x-request-id"] == "r-1"
+    assert (answer.headers["x-request-id"], answer.headers["x-region"]) == ("r-1", "東京")
     episode = gateway.episode()
     [turn] = episode.turns
     assert (turn.text, turn.finish, turn.usage.sampled) == (" there was", "length", 2)

@@ -81,6 +81,7 @@ def test_a_person_is_deleted_from_record_memory_and_versions_and_copies_are_told
         assert gateway.remembered(ADA)
         folder, first = gateway.live.folder.path, gateway.episode("s1").id
         gateway.post("/s/s1/end").raise_for_status()
+        gateway.request("DELETE", "/memory?user=zoe").raise_for_status()
         refused = agentfw("serve", "forget", ADA, "--runs", str(runs), "--yes")
         gateway.stop(keeps_sessions=True)
     annotate(folder, Target("", first, 0, ADA), "correction", "The cat is Zorro.")
@@ -105,7 +106,8 @@ def test_a_person_is_deleted_from_record_memory_and_versions_and_copies_are_told
 
     unsure = agentfw("serve", "forget", ADA, "--runs", str(runs))
     nobody = agentfw("serve", "forget", "", "--runs", str(runs), "--yes")
-    agentfw("serve", "forget", "eve", "--runs", str(runs), "--run", folder.name, "--yes")
+    for name in ("eve", "zoe"):
+        agentfw("serve", "forget", name, "--runs", str(runs), "--run", folder.name, "--yes")
     (in_the_way := folder / "episodes.jsonl.part").mkdir()
     broken_off = agentfw("serve", "forget", ADA, "--runs", str(runs), "--run", folder.name, "--yes", "--json")
     in_the_way.rmdir()
@@ -125,7 +127,7 @@ def test_a_person_is_deleted_from_record_memory_and_versions_and_copies_are_told
     assert (folder / "long_texts" / "bobs.txt").exists(), "others keep theirs"
     assert runs / "tasks.jsonl" in holding(runs, "Felix")
     assert [one for one in (adapter, unnamed) if one.exists()] == []
-    assert f"/{first}/" not in (folder / "heard.jsonl").read_text()
+    assert [word for word in (f"/{first}/", "zoe") if word in (folder / "heard.jsonl").read_text()] == []
     assert [word for word in (ADA.encode(), b"ad\\u00e4", b'"s3"') if word in versions.path.read_bytes()] == []
     assert versions.read().removals, "a trainer that had begun before still sees that something was taken out"
     with served(runs, resume=folder.name) as gateway:
@@ -187,6 +189,8 @@ def test_a_person_is_deleted_from_what_gateways_share(
     (other / "turns.jsonl").touch()
     spans(other, "s1")
 
+    task = {"user": ADA, "messages": [{"role": "user", "content": SAYS[ADA]}]}
+    (tmp_path / "b" / "tasks.jsonl").write_text(f"{json.dumps(task)}\n")
     ledger, used = Ledger(anywhere), Usage(prompt=1, cached=0, sampled=1)
     Ledger(tmp_path / "b" / "usage.db").add(Account(ADA), "writer", used, counted=True)
     for user, session in ((ADA, "s1"), ("", "s1"), (ADA, "s3"), ("", ""), ("bob", "s2")):
@@ -205,6 +209,7 @@ def test_a_person_is_deleted_from_what_gateways_share(
     assert (alone.code, "--spec" in alone.err) == (2, True), "the memories are told by the spec"
     assert done.code == 0, done.err
     assert (done.json["sessions"], early.json["withdrawn"]) == (1, ["v1"])
+    assert any("`/view`" in each for each in done.json["left"])
     assert shared_versions.read().served == 0
     assert ADA not in str(shared_versions.read())
     assert {path.parent for path in holding(tmp_path / "b", "Zorro")} == {other / "spans"}

@@ -41,8 +41,9 @@ def test_a_request_reaches_the_server_as_it_is(upstream: Start) -> None:
 
     ours = {"cookie": "c=1", "x-forwarded-for": "10.0.0.9", "x-agentfw-user": "ada"}
     answer = post(gateway, sent, **{"openai-organization": "org", "x-stainless-retry-count": "0", **ours})
-    CLIENT.post(f"{gateway.session('raw')}/chat/completions", content=raw)
+    CLIENT.post(f"{gateway.session('raw')}/chat/completions", content=raw, headers={b"x-title": "東京".encode()})
 
+    assert gateway.server.headers[-1]["x-title"].encode("latin-1").decode() == "東京"
     assert answer.status_code == 200, answer.text
     assert gateway.asked[0] == {**sent, "model": "served"}
     assert gateway.server.raw[-1] == raw, "a body that needs no change keeps its bytes"

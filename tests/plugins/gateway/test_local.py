@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+from serving_gateways import TOKENS
 
 from agentfw import Generation, Intervention, Message, Moment, Request
 from agentfw.errors import SettingsError
@@ -62,6 +63,14 @@ def test_n_answers_are_n_turns(serve: Serve) -> None:
     turns = gateway.episode("local").turns
     assert answer["usage"]["completion_tokens"] == sum(turn.count for turn in turns) > turns[0].count
     assert len(turns) == 3
+
+
+def test_a_streamed_response_has_the_logprobs_that_were_asked_for(serve: Serve) -> None:
+    gateway, asked = serve(policy=str(TOKENS)), {"input": "hi", "include": ["message.output_text.logprobs"]}
+
+    told = [post(gateway, {**asked, "messages": None, "stream": one}, "responses").text for one in (False, True)]
+
+    assert all('"logprob"' in one for one in told)
 
 
 def both(moment: Moment) -> Iterator[Intervention]:

@@ -130,6 +130,14 @@ def test_an_unreachable_model_has_a_fallback_in_streams_and_other_formats(two: S
     assert message.json()["content"] == [{"type": "text", "text": "from small"}]
 
 
+def test_who_wants_two_answers_gets_two_or_none(two: Start) -> None:
+    gateway, *_ = two(refusal(503, "busy"), completion("from big"), fallbacks=("big=agentfw",))
+
+    answers = [post(gateway, {**ASK, "n": 2}, session=name) for name in ("tea", "milk")]
+
+    assert [answer.status_code for answer in answers] == [503, 200]
+
+
 def test_a_stream_that_has_begun_stays_with_its_model(two: Start) -> None:
     begun = chunks({"id": "c", "model": "m", "choices": [{"index": 0, "delta": {"content": "Gre"}}]}, done=False)
     gateway, _, small = two(begun)

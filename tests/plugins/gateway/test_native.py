@@ -139,13 +139,20 @@ def test_a_stream_that_is_cut_off_ends_with_an_error_of_its_format(upstream: Sta
 def test_a_refusal_comes_back_as_it_is_and_what_is_wrong_is_up_to_the_server(upstream: Start, path: str) -> None:
     busy = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}, "request_id": "r"}
     strange = {"error": {"message": "what is this?"}}
-    gateway = upstream(Reply(busy, 529, {"retry-after": "3"}), Reply(strange, 400))
+    error = {"code": "server_error", "message": "oh dear"}
+    failed = {"id": "r", "status": "failed", "output": [], "content": [], "error": error}
+    gateway = upstream(Reply(busy, 529, {"retry-after": "3"}), Reply(strange, 400), Reply(failed))
 
     refused = post(gateway, path, ASKED[path])
     wrong = post(gateway, path, {"model": "served", "input": 7, "messages": "no", "max_tokens": "x"})
 
     assert (refused.status_code, refused.json(), refused.headers["retry-after"]) == (529, busy, "3")
     assert (wrong.status_code, wrong.json()) == (400, strange)
+    if path == "responses":
+        gave_up = post(gateway, path, ASKED[path])
+        assert (gave_up.status_code, gave_up.json()) == (502, failed)
+    if path == "messages":  # no database has a user of this name
+        assert post(gateway, path, {**ASKED[path], "metadata": {"user_id": "a\0b"}}).status_code == 400
 
 
 def test_nothing_in_a_request_keeps_it_from_its_server() -> None:

@@ -280,6 +280,11 @@ def test_a_trained_model_is_told_with_its_run_and_version_and_each_answer_names_
     [
         ((), {}, "export OPENAI_BASE_URL="),
         (("--model", "any", "--also", "fast"), {}, "write --also NAME=POLICY"),
+        (
+            ("--sessions", "shared.db", "--set", "budget.tokens=9"),
+            {"OPENAI_BASE_URL": "http://[::1]/v1"},
+            "use hook.budget.run_tokens",
+        ),
         (("--model", "nowhere"), {"OPENAI_BASE_URL": "http://[::1]/v1"}, "there is no model folder nowhere"),
         ((), {"OPENAI_BASE_URL": "https://your-provider.example/v1"}, "is a placeholder"),
         (("--port", "8765"), {"OPENAI_BASE_URL": "http://127.0.0.1:8765/v1"}, "is the address of this gateway itself"),

@@ -63,6 +63,7 @@ WRONG: list[tuple[str, str, Any, int]] = [
     ("a name with a path in it", "/s/..%2f..%2fetc/v1/chat/completions", body("hi"), 404),
     ("feedback without a session", "/s/nobody/feedback", {"value": "good"}, 404),
     ("feedback that says nothing", "/s/known/feedback", {}, 400),
+    ("feedback with a number that is too large", "/s/known/feedback", {"value": 10**400, "metric": "m"}, 400),
     ("feedback on a turn that isn't there", "/s/known/feedback", {"value": 1, "turn": 7}, 409),
     ("a session that ended", "/s/ended/v1/chat/completions", body("hi"), 410),
     ("feedback after the end", "/s/ended/feedback", {"value": 1}, 410),

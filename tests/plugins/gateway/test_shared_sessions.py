@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import math
 import re
+import shutil
 import socket
 import sqlite3
 import threading
@@ -20,7 +23,7 @@ from serving_gateways import said, shared_session
 from waiting import until
 
 from agentfw import Message
-from agentfw.errors import SettingsError
+from agentfw.errors import SettingsError, StorageError
 from agentfw_plugins.gateway.handling import Caller
 from agentfw_plugins.gateway.live import Limits, opened
 
@@ -94,8 +97,31 @@ def test_any_gateway_goes_on_with_a_session(two: tuple[Served, Served], anywhere
         return [name for name in ("tea", "cake") if re.search(rf"\b{name}\b", page)]
 
     until(lambda: shown() == ["tea", "cake"])  # any gateway shows what all have recorded
+    name = re.findall(r'episode/([^"?]+)', CLIENT.get(f"{b.url}/view/").text)[0]
+    judged = CLIENT.post(f"{b.url}/view/annotate", data={"episode": name, "star": "yes"})
+    assert (judged.status_code, "agentfw feedback" in judged.text) == (400, True), "there is a copy here, which goes"
+    CLIENT.post(f"{b.url}/view/save", data={"task": name, "turn": "0"})
+    assert '"one"' in (b.folder.parent / "tasks.jsonl").read_text()
     assert agentfw("serve", "sessions", "delete", anywhere, "--user", "ada", "--yes").ok
     until(lambda: shown() == ["cake"])  # and nothing that was deleted
+
+
+def test_the_pages_go_on_when_a_full_disk_has_room_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {"policy": "scripted", "assignments": ['policy.replies=["Noted."]']}
+    full = threading.Event()
+
+    def no_room(*_: object) -> None:
+        full.set()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with served(tmp_path, Limits(shared=str(tmp_path / "sessions.db")), **given) as gateway:
+        said(gateway.ask("tea", "one"))
+        until(lambda: "tea" in CLIENT.get(f"{gateway.url}/view/").text)
+        said(gateway.ask("cake", "one"))
+        with monkeypatch.context() as patched:
+            patched.setattr(shutil, "copy2", no_room)
+            until(lambda: CLIENT.get(f"{gateway.url}/view/").is_success and full.is_set())
+        until(lambda: {"tea", "cake"} <= {*re.findall(r"\w+", CLIENT.get(f"{gateway.url}/view/").text)})
 
 
 def test_what_a_user_had_corrected_or_forgotten_comes_back_from_no_gateway(anywhere: str, tmp_path: Path) -> None:
@@ -233,6 +259,10 @@ def test_what_is_said_again_or_late_to_the_store_changes_nothing(anywhere: str) 
         store.append(tea.number, 0, {"n": 1}, user="ada", first="tea")
     heard = [store.heard([(tea.number, *versions)]) for versions in ((2, 1), (1, 0), (2, 1), (1, 0))]
 
+    if "://" in anywhere:  # JSON has no such number, and to ask again would not help
+        with pytest.raises(StorageError, match="can't store this"):
+            store.append(tea.number, 1, {"n": math.nan}, user="ada", first="tea")
+        assert not store.database.breaks
     assert store.records(tea.number) == [{"n": 1}]
     assert heard == [[False], [True], [True], [False]], "in order, and never back"
     assert store.heard_of(tea.number) == 2
@@ -253,6 +283,8 @@ def test_the_file_is_private_and_other_databases_are_refused(tmp_path: Path) -> 
     SessionStore(str(tmp_path / "sessions.db")).close()
 
     assert (tmp_path / "sessions.db").stat().st_mode & 0o777 == 0o600
+    with pytest.raises(StorageError, match=r"can't make .*nowhere/sessions\.db: No such file"):
+        SessionStore(str(tmp_path / "nowhere" / "sessions.db"))
     with pytest.raises(SettingsError, match="can't be shared at this address"):
         SessionStore("mysql://db/agentfw")
     with pytest.raises(SettingsError, match=r"another version of agentfw: the table agentfw_session .*held_until"):

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,34 @@ def test_what_is_begun_while_a_gateway_looks_at_the_last_comparison_stays(tmp_pa
     assert file.read() == second
 
 
+def test_what_is_begun_while_a_gateway_writes_what_it_decided_stays(tmp_path: Path, agentfw: Agentfw) -> None:
+    writes, comparison = threading.Event(), Comparison([Variant()], sessions=1, began=1.0)
+
+    class Slow(VariantFile):
+        def write(self, comparison: Comparison) -> None:
+            writes.set()
+            time.sleep(0.5)
+            super().write(comparison)
+
+    class Rated(Reading):
+        def rated(self, since: float) -> list[Episode]:
+            return [noted("tea", "ada", [(1.0, CONTROL)], (0, 1.0))]
+
+    file, slow = VariantFile(tmp_path / "runs" / "variants.json"), Slow(tmp_path / "runs" / "variants.json")
+    file.write(comparison)
+
+    async def look() -> None:
+        reading = Rated(opened(tmp_path, policy="scripted", assignments=['policy.replies=["yes"]']))
+        deciding = asyncio.create_task(reading.decide(slow))
+        await asyncio.to_thread(writes.wait)
+        await asyncio.to_thread(agentfw, "serve", "variants", "start", "--variant", "terse:model=x")
+        deciding.cancel()
+
+    asyncio.run(look())
+    assert (begun := file.read()) is not None
+    assert [one.name for one in begun.variants] == [CONTROL, "terse"]
+
+
 def test_nobodys_conversations_have_each_their_variant_and_the_next_comparison_is_noted_once(
     serve: Serve, tmp_path: Path
 ) -> None:
@@ -135,6 +164,16 @@ def test_nobodys_conversations_have_each_their_variant_and_the_next_comparison_i
 
     assert found == {CONTROL, "terse"}
     assert [one.data["began"] for one in gateway.episode().events if one.name == "variant"] == [1.0, 2.0]
+
+
+def test_names_may_be_of_any_alphabet(serve: Serve, tmp_path: Path) -> None:
+    VariantFile(tmp_path / "runs" / "variants.json").write(Comparison([Variant("短", 1.0, prompt="Be brief.")]))
+    settings = ["policy.replies=['yes']", "model.快.replies=['yes']"]
+    gateway = serve(policy="scripted", models=("快=scripted",), assignments=settings)
+
+    told = [gateway.ask("tea", "Which?", model="快", stream=one).headers for one in (False, True)]
+
+    assert {(one["x-agentfw-variant"], one["x-agentfw-model"]) for one in told} == {("短", "快")}
 
 
 def test_who_answers_instead_of_another_has_the_prompt_and_is_not_asked_by_its_name(tmp_path: Path) -> None:

@@ -136,6 +136,12 @@ def test_a_streamed_answer_is_what_it_would_have_been_whole() -> None:
     assert answer.pieces == ("fi", "ne\u2028", ""), "the token that ends an answer is no part of its text"
 
 
+def test_the_last_line_of_a_stream_may_lack_its_end() -> None:
+    last = json.dumps({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+    with serving(stream(say("fine"), end=f"data: {last}", usage=False)) as (address, _):
+        assert streamed(policy_at(address))[0].text == "fine"
+
+
 @pytest.mark.parametrize("script", [(refusal(400, "streaming is not supported"), completion()), (completion(),)])
 def test_a_server_that_does_not_stream_is_heard_whole(script: tuple[Reply, ...]) -> None:
     with serving(*script) as (address, server):

@@ -148,7 +148,11 @@ def test_a_refusal_is_said_and_an_end_at_a_text_is_told_where_the_protocol_can(p
     )
 
     demanded = protocol.write_answer({**REPLY, "choices": [{"message": MESSAGE, "finish_reason": "stop"}]}, body)
+    part = {"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}
+    talk = [CHAT["messages"][1], part, CHAT["messages"][1], refused["message"], CHAT["messages"][1]]
+    sent_back = protocol.write_request(Body({"model": "served", "messages": talk}))
 
+    assert json.dumps(sent_back).count("No.") == 2, "in either form"
     assert (found["message"].get("refusal") or found["message"]["content"]) == "No."
     if protocol.name == "messages":
         assert demanded["stop_reason"] == "tool_use", "clients of messages carry calls out where it says so"

@@ -35,7 +35,7 @@ class CallRow:
         self.calls, self.failures, self.seconds = 0, 0, 0.0
         self.cost: float | None = 0.0  # of its tokens, where a model answers for it. None if that isn't known
         self.running: dict[int, str] = {}  # the calls in progress, as JSON
-        self._cost, self._head = "0.0", json.dumps({"kind": kind, "name": name[:100], "title": title[:200]})[:-1]
+        self._cost, self._head = "0.0", json.dumps({"kind": kind, "name": _within(name, 100), "title": title})[:-1]
         self.add(0, 0, 0.0)
 
     def begin(self, call: str, episode: str = "") -> int:
@@ -82,7 +82,15 @@ class CallRow:
 
 @lru_cache(maxsize=256)
 def _quoted(text: str) -> str:
-    return json.dumps(text[:100])
+    return json.dumps(_within(text, 60))
+
+
+def _within(text: str, most: int) -> str:
+    """As much of a text as fits into its part of a line. As JSON, a letter of another alphabet takes six bytes."""
+    text = text[:most]
+    while len(json.dumps(text)) > most + 2:
+        text = text[:-1]
+    return text
 
 
 class CallRecord(CallCounts):
@@ -93,7 +101,7 @@ class CallRecord(CallCounts):
         self.numbers = count(1)
 
     def row(self, kind: str, name: str, title: str) -> CallRow:
-        if title not in self.rows:
+        if (title := _within(title, 200)) not in self.rows:
             self.rows[title] = CallRow(self, len(self.rows), kind, name, title)
         return self.rows[title]
 

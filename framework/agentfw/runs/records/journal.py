@@ -157,7 +157,7 @@ class Journal:
         return line
 
     def close(self) -> None:
-        with self._in_use, self._handle:
+        with self._in_use, self._handle, storing(f"write to {self.path}"):
             if self._flushed < self._size:
                 os.fsync(self._handle.fileno())
 

@@ -295,6 +295,11 @@ def _in(name: str | None, values: SpecValues) -> SpecValues:
     return values.then("command line", {**values, "environment": _kept(values.get("environment"), name)})
 
 
+def spec_file(given: Path, runs: Path) -> Path:
+    """Where a spec is that somebody names: a file, or the folder of a run, which `last` and other names stand for."""
+    return (given if given.suffix == ".toml" or given.is_file() else find_run(runs, str(given)).path).absolute()
+
+
 def _file(path: Path) -> SpecValues:
     """The values of a spec file, or those that a run was played with, if this is its folder."""
     if not (path / "run.json").exists():

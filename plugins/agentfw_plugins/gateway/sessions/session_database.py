@@ -11,17 +11,19 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from agentfw.boundary.gate import needing
-from agentfw.errors import SettingsError, StorageError
+from agentfw.errors import SettingsError, StorageError, storing
+from agentfw.runs import make_private
 
 with needing("shared sessions", "replicas"):
     import sqlalchemy as sa
     from sqlalchemy.engine import URL, make_url
-    from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
+    from sqlalchemy.exc import ArgumentError, DataError, IntegrityError, SQLAlchemyError
 
 from ..keys import Key, Keys, key_exists, no_such_key
 
@@ -141,9 +143,8 @@ class SessionDatabase:
         self.where = url.render_as_string(hide_password=True)
         self.is_file = url.get_backend_name() == "sqlite"
         if self.is_file:
-            # Only if it doesn't exist: closing a file that SQLite has open in this process would drop its locks.
-            with suppress(FileExistsError):
-                os.close(os.open(str(url.database), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            with storing(f"make {url.database}"):
+                make_private(Path(str(url.database)))
         words = "(julianday('now') - 2440587.5) * 86400.0" if self.is_file else "extract(epoch from clock_timestamp())"
         self.clock: sa.ColumnElement[float] = sa.literal_column(words, sa.Float)
         options: dict[str, Any] = {"connect_args": {"timeout": 60}} if self.is_file else {"max_overflow": 0}
@@ -194,8 +195,10 @@ class SessionDatabase:
         except IntegrityError:
             raise
         except SQLAlchemyError as error:
-            self.breaks += 1
             reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+            if isinstance(error, DataError):  # it would be refused again
+                raise StorageError(f"the sessions at {self.where} can't store this: {reason}") from error
+            self.breaks += 1
             words = f"the sessions at {self.where} can't be reached: {reason}"
             raise UnreachableError(words, fix="see to the database, and try again") from error
 

@@ -52,8 +52,11 @@ class SessionFinder:
     async def known(self, caller: Caller, name: str) -> Session:
         raise NotImplementedError
 
+    def hold(self, session: Session) -> None:
+        """Say that a request has one answer more, so that its session is released once more."""
+
     async def release(self, session: Session) -> None:
-        """Release a session after a request. Call this once for each session that `find` or `known` returned."""
+        """Release a session after an answer. Call this once for each session that `find` or `known` returned."""
 
     @asynccontextmanager
     async def leading(self, caller: Caller, name: str) -> AsyncIterator[Session]:
@@ -79,7 +82,7 @@ class LiveSessionFinder(SessionFinder):
         self.reading = Reading(live)
         self._answers: dict[str, str] = {}
         """The session that goes on from each answer, of those without a name. The record has them, too."""
-        self._in_use = Counter[str]()  # number of requests of each session, with those that wait to be answered
+        self._in_use = Counter[str]()  # number of answers of each session, with those that are waited for
         self._newest: dict[str, str] = {}  # what the names of sessions stand for that were begun again
         for name in (*live.ended, *live.sessions):  # in the order in which they began
             if "~" in name:
@@ -122,13 +125,16 @@ class LiveSessionFinder(SessionFinder):
             self._check_new(name, begins=begins)
             session = self.live.begin(full, caller.user)
         session = self._of(caller, session, name, begins=begins)
-        self._in_use[session.name] += 1
+        self.hold(session)
         return session
 
     def _newest_of(self, full: str) -> str:
         """What a name stands for. Who was told NAME~2 may ask for it when there is a NAME~3."""
         first = full.partition("~")[0]
         return self._newest.get(first, first)
+
+    def hold(self, session: Session) -> None:
+        self._in_use[session.name] += 1
 
     async def release(self, session: Session) -> None:
         self._in_use[session.name] -= 1

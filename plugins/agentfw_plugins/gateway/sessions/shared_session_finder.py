@@ -32,7 +32,7 @@ from ...view.index import Index
 from ..handling import Caller
 from ..reading import PAGE, Reading, listed
 from .session_database import SESSIONS, SharedKeys, UnreachableError
-from .session_finder import IDLE, SESSION_NAME, LiveSessionFinder, answer_of, digests_of, is_unnamed
+from .session_finder import IDLE, LiveSessionFinder, answer_of, digests_of, is_unnamed
 from .session_store import Chosen, SessionJournal, SessionStore, Shared, joined
 
 logger = logging.getLogger(__name__)
@@ -127,7 +127,7 @@ class SharedSessionFinder(LiveSessionFinder):
 
     async def _take(self, held: _Held, caller: Caller, name: str, *, begins: bool) -> Session:
         until, first = time.monotonic() + self.patience, (caller.space + name).partition("~")[0]
-        if not SESSION_NAME.fullmatch(name.partition("~")[0]):  # PostgreSQL takes not every text
+        if "\0" in first:  # which PostgreSQL doesn't take
             self._check_new(name, begins=begins)
         while True:
             found = await self._ask(self.store.take, first)
@@ -187,7 +187,7 @@ class SharedSessionFinder(LiveSessionFinder):
         until, task = lengths(episode), episode.task
         record = session.news(known.lengths).to_record()
         # Nobody else here works on it, so that others may have it at once.
-        gives_back = not (finish or session.in_flight) and held.requests == 1
+        gives_back = not finish and held.requests == 1
         append = partial(self.store.append, user=task.user, finish=finish, answer=answer, first=first)
         try:
             await self._ask(partial(append, gives_back=gives_back), task.index, known.version, record)
@@ -199,6 +199,9 @@ class SharedSessionFinder(LiveSessionFinder):
             held.number = None
         known.version, known.lengths = known.version + 1, until
         return known.version
+
+    def hold(self, session: Session) -> None:
+        self._held[_first(session)].requests += 1
 
     async def release(self, session: Session) -> None:
         first = _first(session)
@@ -446,19 +449,25 @@ class SharedIndex(Index):
         self._copy = tempfile.TemporaryDirectory(prefix="agentfw-view-")
         self._copied: dict[int, int] = {}  # up to which version each session was copied
         super().__init__(Path(self._copy.name))
+        self.beside = run.parent
 
     def refresh(self) -> None:
         copy = self.root / self._run.name / "turns.jsonl"
         copy.parent.mkdir(exist_ok=True)
-        shutil.copy2(self._run / "run.json", copy.parent)
-        with contextlib.suppress(UnreachableError), copy.open("ab") as turns:
-            if self._journal.gone(self._copied):
-                turns.truncate(0)  # from which the index sees that all is to be read again
-                self._copied.clear()
-                super().refresh()
-            for number, version, news in self._journal.news(self._copied, _VIEWED):
-                turns.write(encoded(news))
-                self._copied[number] = version
+        try:
+            shutil.copy2(self._run / "run.json", copy.parent)
+            with contextlib.suppress(UnreachableError), copy.open("ab") as turns:
+                if self._journal.gone(self._copied):
+                    turns.truncate(0)  # from which the index sees that all is to be read again
+                    self._copied.clear()
+                    super().refresh()
+                for number, version, news in self._journal.news(self._copied, _VIEWED):
+                    turns.write(encoded(news))
+                    self._copied[number] = version
+        except OSError:  # nobody knows how much of it is written
+            self._copied.clear()
+            copy.unlink(missing_ok=True)
+            raise
         super().refresh()
 
 

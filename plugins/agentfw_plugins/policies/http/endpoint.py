@@ -309,6 +309,8 @@ class Endpoint:
                 if size > LARGEST:
                     words = f"sent more than {LARGEST // 1_000_000} MB in one answer, and the rest was not read"
                     raise EndpointError(f"{self.url}{path} {words}", fix=f"{self._advice}, or lower max_tokens")
+            if streams and streamed is not None:  # the last line may lack its end
+                streamed.take(bytes(received))
             return _Answer(response.status, response.headers, bytes(received), streams)
 
 

@@ -175,7 +175,8 @@ class Forwarder:
             generations = _generations(protocol.read_answer(reply) if request.messages else _counted(reply), names)
         except Malformed as error:
             logger.warning("an answer of %s can't be read: %s", self._endpoint.url, error)
-            raise UpstreamError("the answer of the model's server can't be read", 502) from None
+            words, own = "the answer of the model's server can't be read", received if error.told else b""
+            raise UpstreamError(str(error) if own else words, 502, headers=told, content=own) from None
         generations = _marked(generations, body)
         return Passed(generations, json.dumps(added.out_of(reply)).encode() if any(added) else received, told, status)
 
@@ -300,7 +301,8 @@ class Forwarder:
     ) -> AsyncIterator[tuple[aiohttp.ClientResponse, dict[str, str]]]:
         """Send a request that is passed on. Yields the answer, and its headers to pass on. Raises a refusal."""
         async with self._sent(path, content, forwarded, method) as response:
-            headers = {name: value for name, value in response.headers.items() if _passes(name, _NOT_RETURNED)}
+            told = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in response.raw_headers)
+            headers = {name: value for name, value in told if _passes(name, _NOT_RETURNED)}
             if not 200 <= response.status < 300:
                 refusal = b"".join([part async for part in self._parts(response)])
                 keys = [forwarded.headers.get(name, "").removeprefix("Bearer ") for name in self._credentials]
@@ -324,7 +326,7 @@ class Forwarder:
             callers = forwarded.key == "callers" or (forwarded.key == "either" and not self._endpoint.key())
             held = _NOT_SENT if callers else _NOT_SENT | self._credentials
             held = held if forwarded.protocol else held - {"content-type"}
-            headers = {name: value for name, value in forwarded.headers.items() if _passes(name, held)}
+            headers = {name: _text_of(value) for name, value in forwarded.headers.items() if _passes(name, held)}
         async with AsyncExitStack() as stack:
             try:
                 async with asyncio.timeout(self._endpoint.deadline):
@@ -377,6 +379,14 @@ def _marked(generations: tuple[Generation, ...], body: Mapping[str, Any]) -> tup
     by_schema = isinstance(form, dict) and form.get("type") != "text"
     constrained = by_schema or choice == "required" or isinstance(choice, dict) or any(map(body.get, _CHANGING))
     return tuple(replace(generation, constrained=True) for generation in generations) if constrained else generations
+
+
+def _text_of(header: str) -> str:
+    """The text of a program's header, which came read as Latin-1. It is sent in UTF-8."""
+    try:
+        return header.encode("latin-1").decode()
+    except UnicodeError:
+        return header
 
 
 def _passes(name: str, held: set[str]) -> bool:

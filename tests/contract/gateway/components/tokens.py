@@ -1,8 +1,8 @@
 """A policy in one file. Each of its tokens says which model gave it, and its text says which sample it is.
 
-A message with `hold=FILE` is answered when FILE exists. One with `break` is refused after the first word of a stream.
-One with `leak=NAME` is answered with that environment variable, three letters a piece, also in lower case. Where there
-is an action to call, it is called with the variable as its argument.
+A message with `hold=FILE` is answered when FILE exists, which `take=FILE` removes then. One with `break` is refused
+after the first word of a stream. One with `leak=NAME` is answered with that environment variable, three letters a
+piece, also in lower case. Where there is an action to call, it is called with the variable as its argument.
 """
 
 from __future__ import annotations
@@ -33,9 +33,11 @@ class Tokens(Policy):
         tell("Heard: ")
         if "break" in said:
             raise EndpointError("the model broke off", fix="ask again")
-        for file in re.findall(r"hold=(\S+)", said):
+        for how, file in re.findall(r"(hold|take)=(\S+)", said):
             while not Path(file).exists():
                 await asyncio.sleep(0.01)
+            if how == "take":
+                Path(file).unlink()
         leaked = [os.environ[name] for name in re.findall(r"leak=(\w+)", said)]
         words = " ".join([said, *leaked, *map(str.lower, leaked)])
         rest = f"{words} (model {MARK}, sample {sample})"
