@@ -1,4 +1,4 @@
-"""Plants 268 small faults, one at a time, in a copy of the source tree: how many do the tests notice?
+"""Plants 328 small faults, one at a time, in a copy of the source tree: how many do the tests notice?
 
 Each fault is a slip where two mechanisms meet, which a user would suffer from. All tests of the README's command run
 once first, under coverage, to see who runs which lines; then, for each fault, those that run what it changes, until one

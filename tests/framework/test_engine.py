@@ -54,8 +54,8 @@ def wait(remote: Remote, method: str, *arguments: Any) -> Any:
 
 
 def test_it_keeps_its_state_and_answers_many_calls_at_once_with_values_that_cross_unchanged(counter: Remote) -> None:
-    value = {"text": "zwölf ✓ \ud800", "numbers": [0.1, -1e-300, 2**60, None, True], "weights": bytes(range(256)) * 99}
-    value["arguments"] = {"$bytes": 0}  # looks like what refers to bytes
+    value: dict[str, Any] = {"text": "zwölf ✓ \ud800", "numbers": [0.1, -1e-300, 2**60, None, True]}
+    value |= {"weights": bytes(range(256)) * 99, "arguments": {"$bytes": 0}}  # looks like what refers to bytes
 
     assert [wait(counter, "add", number) for number in (1, 2, 3)] == [11, 13, 16]
     assert wait(counter, "echo", value) == value

@@ -208,7 +208,7 @@ class PersonFile:
             self.memory.editable = not read_only
             self.hub = self.memory.hub(Task(0, 0))
             self._strategies = self.hub.list()
-        except (ValueError, sqlite3.Error, OSError) as error:
+        except (UsageError, ValueError, sqlite3.Error, OSError) as error:
             raise UsageError(
                 f"can't keep what is learned in {path}: {error}", fix="choose another --hub FILE"
             ) from None
