@@ -200,6 +200,6 @@ def test_only_what_was_reviewed_as_it_is_now_is_written_with_its_history(agentfw
     agentfw("memory", "update", skill, "Never move lunch, but dinner")
     assert "0 reviewed skills" in agentfw("memory", "export", "--skills", "later").out
     agentfw("memory", "review", skill)
-    assert "1 reviewed skills" in agentfw("memory", "export", "--skills", "later").out
+    assert "1 reviewed skill " in agentfw("memory", "export", "--skills", "later").out
     (file,) = (tmp_path / "later").rglob("SKILL.md")
     assert '\\"text\\": \\"Never move lunch\\"' in file.read_text()

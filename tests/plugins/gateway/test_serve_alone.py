@@ -184,7 +184,7 @@ def test_a_provider_that_does_not_answer_costs_no_start_and_a_second_gateway_say
         second = refused("--memory", "none", "--drain", "0.1", OPENAI_BASE_URL=address)
 
     assert "can't be reached" in gateway.lines[0]
-    assert f"process {gateway.process.pid} serves runs/" in second
+    assert f"is in use by process {gateway.process.pid}" in second
     assert "agentfw serve --new" in second
 
 
