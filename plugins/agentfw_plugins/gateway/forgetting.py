@@ -135,10 +135,10 @@ def _withdraw(user: str, file: VersionFile) -> list[str]:
 
 
 def _unname(user: str, file: VersionFile) -> None:
-    """Forget who was left out, once there is nothing of them. A trainer at work still sees that somebody was."""
+    """Take the name out of the list of removals. A trainer at work still sees that somebody was removed."""
     if file.exists:
         with file.change() as state:
-            # Which holds for nothing.
+            # They cover no time, so they leave nothing out.
             nothing = [Removal(since=one.until, until=one.until) for one in state.removals if one.user == user]
             state.removals = [*(one for one in state.removals if one.user != user), *nothing]
 

@@ -75,7 +75,7 @@ class Redact(Hook):
         return record
 
     def struck(self, value: Any, name: str = "") -> Any:
-        """A text, or the texts in a list or a table, with what is secret masked. Its name may say so: `password`."""
+        """A text, or the texts in a list or a table, with secrets masked, and so is the value of a field `password`."""
         if isinstance(value, str):
             named, whole = masked(f'{name}: "{value[:80]}"', self._kinds), "[masked: password]"
             is_named = named.text == f'{name}: "{whole}"'

@@ -129,7 +129,7 @@ class LiveSessionFinder(SessionFinder):
         return session
 
     def _newest_of(self, full: str) -> str:
-        """What a name stands for. Who was told NAME~2 may ask for it when there is a NAME~3."""
+        """The newest session of a name. A client that was told NAME~2 may ask for it when there is a NAME~3."""
         first = full.partition("~")[0]
         return self._newest.get(first, first)
 
